@@ -1,0 +1,111 @@
+//! What the writer asks of a transactional producer: the trait that `tidegate` implements over librdkafka and the tests by a model broker.
+
+use crate::output::Outputs;
+use crate::record::{Offset, PartitionId};
+use std::time::Duration;
+
+/// What became of an attempt to queue an output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Queued {
+    /// It is in the producer's queue.
+    Yes,
+    /// The queue is full: poll, and try again.
+    Full,
+    /// The producer refuses this record for good: it is larger than `message.max.bytes`, or its partition does not exist.
+    Refused(String),
+    /// The producer is dead.
+    Fatal(ProducerError),
+}
+
+/// How a transactional call failed (rule R35; SEMANTICS 3.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorClass {
+    /// The same call may be made again, with the same arguments.
+    Retriable,
+    /// The transaction must be aborted; the producer goes on.
+    Abortable,
+    /// The group refused the offsets of this member: abort, rewind, go on (rule R38). Not an alarm.
+    StaleMember,
+    /// As [`ErrorClass::StaleMember`], and the member is known to be out of the group: nothing is read until the next rebalance.
+    UnknownMember,
+    /// A static member's twin has taken its place.
+    FencedInstance,
+    /// The broker forbids it.
+    Forbidden,
+    /// Another producer has this transactional id, or the broker gave the transaction up at its timeout.
+    Fenced,
+    /// The producer is dead for another reason.
+    Fatal,
+}
+
+/// A transactional call that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProducerError {
+    /// What can be done about it.
+    pub class: ErrorClass,
+    /// What the client said.
+    pub message: String,
+}
+
+/// A transactional producer. Only the writer's thread calls it (decision D7).
+///
+/// No call blocks longer than the time that it is given, as far as the client keeps to that (FACTS D8: it does not always; a watchdog
+/// above it ends the process).
+pub trait TransactionalProducer {
+    /// The metadata of the consumer group.
+    type Group: Send + 'static;
+
+    /// Begins a transaction.
+    ///
+    /// # Errors
+    /// See [`ErrorClass`]; [`ErrorClass::Retriable`] never.
+    fn begin(&mut self) -> Result<(), ProducerError>;
+
+    /// Queues the output at `index`, behind the last transform: [`crate::output::Target::Onward`] is the main topic.
+    fn produce(&mut self, outputs: &Outputs, index: usize) -> Queued;
+
+    /// Serves delivery reports and errors without waiting. Failed reports are remembered: the commit will refuse.
+    fn poll(&mut self);
+
+    /// Sends what is queued and waits up to `step` for the answers. True when nothing is outstanding.
+    fn flush(&mut self, step: Duration) -> bool;
+
+    /// Adds offsets to the transaction. `offsets` is not empty.
+    ///
+    /// # Errors
+    /// See [`ErrorClass`].
+    fn send_offsets(
+        &mut self,
+        offsets: &[(PartitionId, Offset)],
+        group: &Self::Group,
+        timeout: Duration,
+    ) -> Result<(), ProducerError>;
+
+    /// Commits. An [`ErrorClass::Retriable`] error leaves the outcome open: call it again (rule R36).
+    ///
+    /// # Errors
+    /// See [`ErrorClass`].
+    fn commit(&mut self, timeout: Duration) -> Result<(), ProducerError>;
+
+    /// Aborts, whatever is queued.
+    ///
+    /// # Errors
+    /// See [`ErrorClass`].
+    fn abort(&mut self, timeout: Duration) -> Result<(), ProducerError>;
+
+    /// Drops the client and makes a new one with the same transactional id, which ends what the old one left open.
+    ///
+    /// # Errors
+    /// See [`ErrorClass`].
+    fn replace(&mut self, timeout: Duration) -> Result<(), ProducerError>;
+
+    /// Reads what the group has committed for these partitions, with stable offsets only. None: no offset is committed.
+    ///
+    /// # Errors
+    /// See [`ErrorClass`].
+    fn committed(
+        &mut self,
+        partitions: &[PartitionId],
+        timeout: Duration,
+    ) -> Result<Vec<(PartitionId, Option<Offset>)>, ProducerError>;
+}

@@ -1,0 +1,1 @@
+//! The core's traits over rdkafka.

@@ -1,0 +1,6 @@
+//! The host: how `tidegate-core` meets Kafka, wasmtime and people.
+
+pub mod config;
+pub mod kafka;
+pub mod observe;
+pub mod plugin;

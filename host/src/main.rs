@@ -1,0 +1,3 @@
+//! Program that runs one pipeline.
+
+fn main() {}

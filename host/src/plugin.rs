@@ -1,0 +1,1 @@
+//! The core's plugin traits over wasmtime.
