@@ -101,8 +101,7 @@ impl Generation {
         let drained = self.drained();
         let reason = self.wants_end(now);
         let idle = matches!(self.commit, Commit::Idle);
-        let touched: BTreeSet<usize> =
-            self.ledgers.values().filter(|ledger| ledger.touched).map(|ledger| ledger.thread).collect();
+        let threads: BTreeSet<usize> = self.threads.all().collect();
         let epoch = self.epoch;
         let Phase::Ending(ending) = &mut self.phase else { return false };
         match &ending.step {
@@ -110,7 +109,7 @@ impl Generation {
                 // The reason told is the strongest that is known when the first hook is called (decision D3).
                 ending.reason = reason.map_or(ending.reason, |reason| reason.max(ending.reason));
                 let told = ending.reason;
-                ending.step = Step::Hooking { waiting: touched, since: now };
+                ending.step = Step::Hooking { waiting: threads, since: now };
                 self.effects.push(Effect::Hook { epoch, reason: told });
                 true
             }
