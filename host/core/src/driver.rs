@@ -104,6 +104,11 @@ impl<C: Consumer, P: Ports<C::Group>> Driver<C, P> {
         &mut self.consumer
     }
 
+    /// Lets go of everything but the consumer: lanes and writer are told nothing more.
+    pub fn into_consumer(self) -> C {
+        self.consumer
+    }
+
     /// The machine, to look at.
     pub fn machine(&self) -> &Generation {
         &self.machine

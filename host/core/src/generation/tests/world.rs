@@ -71,6 +71,8 @@ pub(super) struct World {
     queue: BTreeMap<PartitionId, Vec<i64>>,
     /// Records in the transaction that the writer stands prepared with; what comes meanwhile belongs to the next one.
     transaction: BTreeMap<PartitionId, Vec<i64>>,
+    /// The producer is dead, or the outcome of a commit is open: only a new producer helps.
+    dead: bool,
     pub(super) stopping: BTreeSet<(Epoch, usize)>,
     pub(super) hooking: BTreeSet<(Epoch, usize)>,
     hooked: BTreeSet<Epoch>,
@@ -100,6 +102,7 @@ impl World {
             tasks: VecDeque::new(),
             queue: BTreeMap::new(),
             transaction: BTreeMap::new(),
+            dead: false,
             stopping: BTreeSet::new(),
             hooking: BTreeSet::new(),
             hooked: BTreeSet::new(),
@@ -230,11 +233,13 @@ impl World {
                 self.commit(&offsets);
                 self.event(Event::Committed { epoch });
             }
+            Task::Abort(epoch) if self.dead => self.event(Event::AbortFailed { epoch, error: error(ErrorClass::Fatal) }),
             Task::Abort(epoch) => {
                 self.drop_transaction();
                 self.event(Event::Aborted { epoch, committed: Vec::new() });
             }
             Task::Replace(epoch, partitions) => {
+                self.dead = false;
                 self.drop_transaction();
                 let committed = partitions.into_iter().filter_map(|id| Some((id, Offset(*self.broker.get(&id)?)))).collect();
                 self.event(Event::Aborted { epoch, committed });
@@ -244,6 +249,7 @@ impl World {
 
     /// The writer does its next task, and it fails; for a commit of unknown outcome `took_effect` tells what the broker did.
     pub(super) fn writer_fails(&mut self, class: ErrorClass, took_effect: bool) {
+        self.dead |= matches!(class, ErrorClass::Retriable | ErrorClass::Fatal);
         match self.tasks.pop_front() {
             Some(Task::Prepare(epoch)) => self.event(Event::WriterFailed { epoch, error: error(class) }),
             Some(Task::Commit(epoch, offsets)) => {
@@ -253,6 +259,7 @@ impl World {
                 self.event(Event::WriterFailed { epoch, error: error(class) });
             }
             Some(Task::Abort(epoch) | Task::Replace(epoch, _)) => {
+                self.dead = true;
                 self.event(Event::AbortFailed { epoch, error: error(class) });
             }
             None => {}
