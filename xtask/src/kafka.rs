@@ -20,17 +20,27 @@ use node::Node;
 /// Bound of a start: four seconds for one node on an idle machine, ten for three; the rest is for loaded ones.
 const START: Duration = Duration::from_secs(120);
 
+/// What a signal to the process group of the starter does to a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// Nothing: the node has a process group of its own, and outlives a Ctrl-C meant for the starter.
+    OfItsOwn,
+    /// It ends the node too: nothing stays behind when a test run is cut short.
+    OfTheStarter,
+}
+
 /// A cluster of one or more nodes, each broker and controller. Dropping it leaves it running: [`Cluster::stop`] ends it.
 #[derive(Debug)]
 pub struct Cluster {
     folder: PathBuf,
     nodes: Vec<Node>,
+    life: Life,
 }
 
 impl Cluster {
     /// Starts `count` nodes in `folder` (made if missing, emptied of an earlier cluster) and waits until they serve groups and
     /// transactions. Refuses a folder whose cluster runs.
-    pub fn start(folder: &Path, count: usize) -> Result<Self> {
+    pub fn start(folder: &Path, count: usize, life: Life) -> Result<Self> {
         ensure!((1..=9).contains(&count), "a cluster has 1 to 9 nodes, not {count}");
         if let Some(mut earlier) = Self::open(folder)? {
             ensure!(!earlier.nodes.iter().any(Node::is_running), "Kafka already runs in {}", folder.display());
@@ -40,7 +50,7 @@ impl Cluster {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let folder = folder.canonicalize().with_context(|| format!("cannot resolve {}", folder.display()))?;
         let nodes = node::lay_out(&folder, count)?;
-        let mut cluster = Self { folder, nodes };
+        let mut cluster = Self { folder, nodes, life };
         match cluster.bring_up(&libraries) {
             Ok(()) => Ok(cluster),
             Err(error) => {
@@ -56,7 +66,7 @@ impl Cluster {
     pub fn open(folder: &Path) -> Result<Option<Self>> {
         let Ok(folder) = folder.canonicalize() else { return Ok(None) };
         let nodes = node::find(&folder)?;
-        Ok((!nodes.is_empty()).then_some(Self { folder, nodes }))
+        Ok((!nodes.is_empty()).then_some(Self { folder, nodes, life: Life::OfItsOwn }))
     }
 
     /// Bootstrap servers of all nodes, `127.0.0.1:PORT,...`.
@@ -89,9 +99,10 @@ impl Cluster {
     /// Starts a killed node again on its data and ports, and waits until every running node sees it.
     pub fn restart(&mut self, id: u32) -> Result<()> {
         let libraries = jars::fetch()?;
+        let life = self.life;
         let node = self.node_mut(id)?;
         ensure!(!node.is_running(), "node {id} runs already");
-        node.spawn(&libraries)?;
+        node.spawn(&libraries, life)?;
         self.wait_until_serving()
     }
 
@@ -123,7 +134,7 @@ impl Cluster {
     fn bring_up(&mut self, libraries: &Path) -> Result<()> {
         node::format(&self.nodes, libraries)?;
         for node in &mut self.nodes {
-            node.spawn(libraries)?;
+            node.spawn(libraries, self.life)?;
         }
         self.wait_until_serving()?;
         self.warm_up()?;
@@ -205,7 +216,7 @@ fn start(folder: &Path, count: usize) -> Result<()> {
     if let Some(mut broken) = Cluster::open(folder)? {
         broken.stop()?;
     }
-    let cluster = Cluster::start(folder, count)?;
+    let cluster = Cluster::start(folder, count, Life::OfItsOwn)?;
     println!("{}", cluster.bootstrap());
     Ok(())
 }

@@ -6,5 +6,7 @@
 #![expect(clippy::print_stdout, reason = "a task speaks to the person who started it")]
 
 pub mod kafka;
+pub mod run;
+pub mod test;
 pub mod tools;
 pub mod workspace;

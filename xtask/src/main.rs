@@ -7,6 +7,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask TASK
 
+  test [FILTER...]                    check and test everything, on a Kafka of its own; with a filter only the tests it names
   kafka start [--nodes N] [--dir D]   start Apache Kafka on free ports of 127.0.0.1 and print its bootstrap servers
   kafka stop [--dir D]                end it and remove its data
   kafka status [--dir D]              say which nodes run
@@ -17,6 +18,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["kafka", rest @ ..] => xtask::kafka::command(rest),
+        ["test", filter @ ..] => xtask::test::command(filter),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

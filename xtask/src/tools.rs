@@ -1,11 +1,15 @@
 //! The programs that tasks call, and what to type where one is missing.
 
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 /// Oldest Java that Kafka 4 runs on.
 const JAVA: u32 = 17;
+
+/// Target that plugins are compiled for.
+pub const WASM: &str = "wasm32-wasip2";
 
 /// A program that must be on the path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +36,19 @@ impl Tool {
     }
 }
 
+/// Makes sure that the Rust tool chain can compile for [`WASM`], by rustup where it cannot yet.
+pub fn ensure_wasm_target() -> Result<()> {
+    let rustc = runs_all("rustc", &["--print", "target-libdir", "--target", WASM], "rustc is missing: it comes with rustup")?;
+    let folder = String::from_utf8_lossy(&rustc.stdout).trim().to_owned();
+    if Path::new(&folder).is_dir() {
+        return Ok(());
+    }
+    let missing = format!("the Rust target {WASM} is missing: rustup target add {WASM}");
+    runs_all("rustup", &["target", "add", WASM], &missing).map(drop)
+}
+
 fn check_java() -> Result<()> {
-    const INSTALL: &str = "apt-get install -y openjdk-17-jdk-headless";
+    const INSTALL: &str = "apt-get install -y default-jdk-headless";
     let output = runs("java", "-version", &format!("a JDK {JAVA} or newer is missing (java): {INSTALL}"))?;
     let text = String::from_utf8_lossy(&output.stderr);
     match java_major(&text) {
@@ -44,10 +59,14 @@ fn check_java() -> Result<()> {
 }
 
 fn runs(program: &str, argument: &str, missing: &str) -> Result<Output> {
-    let output = Command::new(program).arg(argument).stdin(Stdio::null()).output().with_context(|| missing.to_owned())?;
-    if !output.status.success() {
-        bail!("{program} {argument} failed ({}); {missing}", output.status);
-    }
+    runs_all(program, &[argument], missing)
+}
+
+/// Runs a program for its output; where it cannot run, `missing` is the whole error.
+fn runs_all(program: &str, arguments: &[&str], missing: &str) -> Result<Output> {
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let output = output.ok().with_context(|| missing.to_owned())?;
+    ensure!(output.status.success(), "{missing} ({program} {} failed)", arguments.join(" "));
     Ok(output)
 }
 

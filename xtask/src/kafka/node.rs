@@ -5,13 +5,13 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use super::until;
+use super::{Life, until};
 
 /// Ports are looked for below the range that the system gives to outgoing connections: one of those could take a killed node's
 /// port before the node is back.
@@ -164,11 +164,14 @@ impl Node {
         (self.process.is_some() && !self.is_running()).then(|| self.last_words())
     }
 
-    /// Starts the node's process. It has a process group of its own, so that it outlives this task and a Ctrl-C meant for it.
-    pub(super) fn spawn(&mut self, libraries: &Path) -> Result<()> {
+    /// Starts the node's process.
+    pub(super) fn spawn(&mut self, libraries: &Path, life: Life) -> Result<()> {
         let mut command = self.java(libraries, "kafka.Kafka")?;
         command.arg(self.folder.join("node.properties"));
-        let child: Child = command.process_group(0).spawn().context("cannot run java")?;
+        if life == Life::OfItsOwn {
+            command.process_group(0);
+        }
+        let child = command.spawn().context("cannot run java")?;
         self.process = Some(child.id());
         write(&self.folder.join("pid"), &child.id().to_string())
     }
