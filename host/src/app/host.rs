@@ -41,6 +41,8 @@ pub struct Parts<C, P> {
     pub inbox: Inbox,
     /// Begins to look where a partition starts; the answer goes to the inbox.
     pub resolve_start: ResolveStart,
+    /// Called when a call of the writer takes long: it may free one that hangs (FACTS D8).
+    pub nudge: Box<dyn FnMut() + Send>,
     /// Called when the watchdog finds the process stuck, with what is; it ends the process.
     pub stuck: Box<dyn FnOnce(&'static str) + Send>,
 }
@@ -49,7 +51,7 @@ pub struct Parts<C, P> {
 ///
 /// # Errors
 /// When a thread can't be started.
-pub fn run<C, P>(parts: Parts<C, P>) -> std::io::Result<(Outcome, C)>
+pub fn run<C, P>(parts: Parts<C, P>) -> std::io::Result<Outcome>
 where
     C: Consumer,
     P: TransactionalProducer<Group = C::Group> + Send + 'static,
@@ -59,7 +61,7 @@ where
     let inbox = parts.inbox;
     let limit = parts.settings.budget.max(parts.settings.stop_timeout) + WATCHDOG_SLACK;
     let stuck = parts.stuck;
-    let _watchdog = Watchdog::start(Arc::clone(&watch), limit, move |what| stuck(describe(what)))?;
+    let _watchdog = Watchdog::start(Arc::clone(&watch), limit, parts.nudge, move |what| stuck(describe(what)))?;
     let producing = Writer::new(parts.producer, parts.transaction_timeout);
     let mut threads = vec![writer::start(producing, Arc::clone(&queue), inbox.clone(), Arc::clone(&watch))?];
     let mut lane_senders: Vec<Sender<LaneCommand>> = Vec::new();
@@ -89,7 +91,7 @@ where
         tracing::warn!("a thread did not end: the process ends without it");
     }
     consumer.close();
-    Ok((outcome, consumer))
+    Ok(outcome)
 }
 
 fn describe(stuck: Stuck) -> &'static str {

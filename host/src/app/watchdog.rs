@@ -4,11 +4,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often it looks.
 const LOOK: Duration = Duration::from_secs(1);
+/// How long a call of the writer may take before it is nudged, at each look.
+const NUDGE_AFTER: Duration = Duration::from_secs(5);
 
 /// Since when things have been going on that must not go on for ever. 0 is "not".
 pub(super) struct Watch {
@@ -62,27 +64,31 @@ impl Watch {
 
 /// The thread that looks. It ends when this is dropped.
 pub(super) struct Watchdog {
-    stop: Mutex<Option<Sender<()>>>,
+    /// Its end ends the thread.
+    _stop: Sender<()>,
 }
 
 impl Watchdog {
     /// Starts it: when something has not come back for `limit`, `bark` is called with what, once.
-    pub(super) fn start(watch: Arc<Watch>, limit: Duration, bark: impl FnOnce(Stuck) + Send + 'static) -> std::io::Result<Self> {
+    /// `nudge` is called meanwhile when it is a call of the writer.
+    pub(super) fn start(
+        watch: Arc<Watch>,
+        limit: Duration,
+        mut nudge: impl FnMut() + Send + 'static,
+        bark: impl FnOnce(Stuck) + Send + 'static,
+    ) -> std::io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
         std::thread::Builder::new().name("watchdog".to_owned()).spawn(move || {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK) {
                 if let Some(stuck) = watch.stuck(limit, Instant::now()) {
                     return bark(stuck);
                 }
+                if watch.stuck(NUDGE_AFTER, Instant::now()) == Some(Stuck::Writer) {
+                    nudge();
+                }
             }
         })?;
-        Ok(Self { stop: Mutex::new(Some(stop)) })
-    }
-}
-
-impl Drop for Watchdog {
-    fn drop(&mut self) {
-        self.stop.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(Self { _stop: stop })
     }
 }
 
