@@ -41,7 +41,10 @@ pub struct KafkaProducer {
     nudge: Nudge,
     /// Asks for committed offsets; made when it is first needed.
     reader: Option<BaseConsumer>,
-    failed: u64,
+    /// Of clients before this one.
+    failed_before: u64,
+    /// The transaction was aborted, and then no new client could be made yet.
+    is_stale: bool,
 }
 
 /// Wakes a producer whose call waits for a coordinator that is gone, from a watchdog's thread (FACTS D8).
@@ -130,7 +133,8 @@ impl KafkaProducer {
         let brokers = CString::new(settings.brokers.join(",")).map_err(|_| fatal("kafka.brokers holds a zero byte".into()))?;
         let nudge = Nudge { client: Arc::default(), brokers };
         let (settings, handles) = (settings.clone(), Vec::new());
-        let mut producer = Self { settings, topics, names, handles, client: None, nudge, reader: None, failed: 0 };
+        let mut producer =
+            Self { settings, topics, names, handles, client: None, nudge, reader: None, failed_before: 0, is_stale: false };
         producer.connect(timeout)?;
         Ok(producer)
     }
@@ -142,7 +146,7 @@ impl KafkaProducer {
 
     /// Records that the broker refused for good since the start.
     pub fn failed_deliveries(&self) -> u64 {
-        self.failed + self.client.as_ref().map_or(0, |client| client.context().failed.load(Ordering::Relaxed))
+        self.failed_before + self.client.as_ref().map_or(0, |client| client.context().failed.load(Ordering::Relaxed))
     }
 
     fn connect(&mut self, timeout: Duration) -> Result<(), ProducerError> {
@@ -163,7 +167,7 @@ impl KafkaProducer {
     }
 
     fn disconnect(&mut self) {
-        self.failed = self.failed_deliveries();
+        self.failed_before = self.failed_deliveries();
         self.handles.clear();
         self.client = None;
     }
@@ -352,7 +356,7 @@ impl TransactionalProducer for KafkaProducer {
         serve(client);
         client.commit_transaction(remaining(deadline).max(Duration::from_millis(1))).map_err(|error| {
             let mut told = fault_of(client, &error).told("commit_transaction", ErrorClass::Abortable);
-            if let Some(failure) = client.context().last_failure.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            if let Some(failure) = client.context().last_failure.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
                 told.message = format!("{}; {failure}", told.message);
             }
             told
@@ -360,23 +364,22 @@ impl TransactionalProducer for KafkaProducer {
     }
 
     fn abort(&mut self, timeout: Duration) -> Result<(), ProducerError> {
-        let client = self.client()?;
         let deadline = Instant::now() + timeout;
-        loop {
-            // The abort purges, which makes reports, and then waits until they were polled (FACTS A7, F7).
-            let result = client.abort_transaction(remaining(deadline).clamp(Duration::from_millis(1), ABORT_STEP));
-            serve(client);
-            let Err(error) = result else { return Ok(()) };
-            let fault = fault_of(client, &error);
-            if !fault.retriable || remaining(deadline).is_zero() {
-                return Err(fault.told("abort_transaction", ErrorClass::Fatal));
-            }
+        if !self.is_stale {
+            let client = self.client()?;
+            abort_by(client, deadline)?;
+            // A record that the broker refused leaves a gap in the sequence of its partition, for which the broker would refuse an
+            // innocent record of the next transaction. Only a new client begins a new sequence.
+            self.is_stale = client.context().last_failure.lock().unwrap_or_else(PoisonError::into_inner).is_some();
         }
+        if self.is_stale { self.replace(remaining(deadline)) } else { Ok(()) }
     }
 
     fn replace(&mut self, timeout: Duration) -> Result<(), ProducerError> {
         self.disconnect();
-        self.connect(timeout)
+        self.connect(timeout)?;
+        self.is_stale = false;
+        Ok(())
     }
 
     fn committed(
@@ -389,6 +392,19 @@ impl TransactionalProducer for KafkaProducer {
             let class = if forbidden { ErrorClass::Forbidden } else { ErrorClass::Retriable };
             ProducerError { class, message: format!("reading committed offsets: {}", without_secret(&error)) }
         })
+    }
+}
+
+fn abort_by(client: &Client, deadline: Instant) -> Result<(), ProducerError> {
+    loop {
+        // The abort purges, which makes reports, and then waits until they were polled (FACTS A7, F7).
+        let result = client.abort_transaction(remaining(deadline).clamp(Duration::from_millis(1), ABORT_STEP));
+        serve(client);
+        let Err(error) = result else { return Ok(()) };
+        let fault = fault_of(client, &error);
+        if !fault.retriable || remaining(deadline).is_zero() {
+            return Err(fault.told("abort_transaction", ErrorClass::Fatal));
+        }
     }
 }
 
