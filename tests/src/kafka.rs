@@ -140,7 +140,8 @@ impl Kafka {
 
     fn config(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", &self.bootstrap);
+        // A frozen broker takes connections and never answers: the default would wait a minute before it asks another one.
+        config.set("bootstrap.servers", &self.bootstrap).set("socket.timeout.ms", "6000");
         config
     }
 }
