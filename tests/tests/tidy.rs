@@ -117,14 +117,14 @@ fn has_word(line: &str, word: &str) -> bool {
 
 /// Looks at every text file that git tracks, or would: `rule` says what is wrong with it.
 fn check(what: &str, rule: impl Fn(&File) -> Option<String>) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in the workspace");
     let listed = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
         .current_dir(root)
         .output()
         .expect("git lists the files");
     assert!(listed.status.success(), "git cannot list the files: {}", String::from_utf8_lossy(&listed.stderr));
-    let names = String::from_utf8(listed.stdout).unwrap();
+    let names = String::from_utf8(listed.stdout).expect("names are UTF-8");
     let texts = names.lines().filter_map(|name| Some((name, fs::read_to_string(root.join(name)).ok()?)));
     let files: Vec<File> = texts.map(|(name, text)| File { path: name.into(), text }).collect();
     assert!(files.iter().any(|file| file.is("tests/tests/tidy.rs")), "the list of files lacks this one");

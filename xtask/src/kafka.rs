@@ -6,6 +6,7 @@
 
 mod jars;
 mod node;
+mod temporary;
 pub mod wire;
 
 use std::fs;
@@ -16,6 +17,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::workspace;
 use node::Node;
+
+pub use temporary::Temporary;
 
 /// Bound of a start: four seconds for one node on an idle machine, ten for three; the rest is for loaded ones.
 const START: Duration = Duration::from_secs(120);
