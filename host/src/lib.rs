@@ -1,6 +1,8 @@
 //! The host: how `tidegate-core` meets Kafka, wasmtime and people.
 
 pub mod config;
+pub mod exit;
 pub mod kafka;
 pub mod observe;
 pub mod plugin;
+pub mod rfc3339;

@@ -1,3 +1,5 @@
 //! Harness and suites.
 
+pub mod host;
 pub mod kafka;
+pub mod staged;

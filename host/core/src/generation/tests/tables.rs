@@ -1,0 +1,1 @@
+//! One cause, and its effects.
