@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::kafka::Temporary;
+use crate::kafka::{Temporary, Tuning};
 use crate::run::Interrupt;
 use crate::tools::{self, WASM};
 use crate::workspace::{self, Metadata};
@@ -46,7 +46,7 @@ pub fn command(words: &[&str]) -> Result<()> {
     build(&["build", "--release", "--package", "tidegate", "--package", "bench"])?;
     build(&["build", "--target", WASM, "--profile", "plugin", "--package", "uppercase"])?;
     let target = Metadata::read()?.target()?;
-    let kafka = Temporary::start(&root.join("target/kafka-bench"))?;
+    let kafka = Temporary::start(&root.join("target/kafka-bench"), Tuning::Load)?;
     let folder = root.join("target/bench");
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let mut bench = std::process::Command::new(target.join("release/bench"));

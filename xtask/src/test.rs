@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::kafka::Temporary;
+use crate::kafka::{Temporary, Tuning};
 use crate::run::Interrupt;
 use crate::tools::{self, Tool, WASM};
 use crate::workspace::{self, Metadata};
@@ -78,7 +78,7 @@ impl Steps {
             return Ok(());
         }
         let start = Instant::now();
-        let kafka = Temporary::start(&self.root.join("target/kafka-test"));
+        let kafka = Temporary::start(&self.root.join("target/kafka-test"), Tuning::Start);
         self.note("Kafka", start, kafka.is_ok());
         let kafka = kafka?;
         if self.interrupt.is_set() {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use super::{Cluster, Life};
+use super::{Cluster, Life, Tuning};
 
 /// A Kafka that ends with this value.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct Temporary {
 
 impl Temporary {
     /// Starts it in `folder`. What a killed task has left running there is ended first.
-    pub fn start(folder: &Path) -> Result<Self> {
+    pub fn start(folder: &Path, tuning: Tuning) -> Result<Self> {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let path = folder.join("lock");
         let lock = File::create(&path).with_context(|| format!("cannot make {}", path.display()))?;
@@ -29,7 +29,7 @@ impl Temporary {
         if let Some(mut leftover) = Cluster::open(folder)? {
             leftover.stop()?;
         }
-        Ok(Self { cluster: Cluster::start(folder, 1, Life::OfItsOwn)?, _lock: lock })
+        Ok(Self { cluster: Cluster::start(folder, 1, Life::OfItsOwn, tuning)?, _lock: lock })
     }
 
     /// Bootstrap server.
