@@ -1,1 +1,3 @@
 //! Harness and suites.
+
+pub mod plugins;
