@@ -370,7 +370,8 @@ impl TransactionalProducer for KafkaProducer {
             abort_by(client, deadline)?;
             // A record that the broker refused leaves a gap in the sequence of its partition, for which the broker would refuse an
             // innocent record of the next transaction. Only a new client begins a new sequence.
-            self.is_stale = client.context().last_failure.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+            let refused = client.context().last_failure.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+            self.is_stale = refused;
         }
         if self.is_stale { self.replace(remaining(deadline)) } else { Ok(()) }
     }

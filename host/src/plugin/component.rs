@@ -195,9 +195,17 @@ impl Plugin {
     /// See [`LoadError`].
     pub fn load(engine: &Engine, path: &Path, spec: &TransformSpec) -> Result<Self, LoadError> {
         let bytes = read(path, spec.limits.component_size)?;
-        check_kind(path, &bytes)?;
-        let digest = hex(&Sha256::digest(&bytes));
-        let component = compile(engine, path, &bytes, &digest)?;
+        Self::from_bytes(engine, path, &bytes, spec)
+    }
+
+    /// As [`Self::load`], of bytes that were read from that file already.
+    ///
+    /// # Errors
+    /// See [`LoadError`].
+    pub fn from_bytes(engine: &Engine, path: &Path, bytes: &[u8], spec: &TransformSpec) -> Result<Self, LoadError> {
+        check_kind(path, bytes)?;
+        let digest = hex(&Sha256::digest(bytes));
+        let component = compile(engine, path, bytes, &digest)?;
         check_world(engine, path, &component)?;
         let other_types = |error: wasmtime::Error| LoadError::OtherTypes { path: path.to_owned(), message: format!("{error:#}") };
         let pre = engine.parts.linker.instantiate_pre(&component).map_err(other_types)?;
