@@ -81,6 +81,15 @@ impl ProducerLog {
     fn serve(&self) {
         self.served.fetch_add(1, Ordering::Relaxed);
     }
+
+    /// What was not delivered last in this transaction.
+    fn last_failure(&self) -> Option<String> {
+        self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_last_failure(&self, failure: Option<String>) {
+        *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    }
 }
 
 impl ClientContext for ProducerLog {
@@ -114,7 +123,7 @@ impl ProducerContext<NoCustomPartitioner> for ProducerLog {
         let topic = rdkafka::Message::topic(message);
         let said = format!("a record for {topic}-{} was not delivered: {error}", rdkafka::Message::partition(message));
         tracing::debug!(target: "kafka", role = "producer", "{said}");
-        *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
+        self.set_last_failure(Some(said));
     }
 }
 
@@ -272,7 +281,7 @@ impl TransactionalProducer for KafkaProducer {
 
     fn begin(&mut self) -> Result<(), ProducerError> {
         let client = self.client()?;
-        *client.context().last_failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        client.context().set_last_failure(None);
         client.begin_transaction().map_err(|error| {
             let mut told = fault_of(client, &error).told("begin_transaction", ErrorClass::Fatal);
             if told.class == ErrorClass::Retriable {
@@ -356,7 +365,7 @@ impl TransactionalProducer for KafkaProducer {
         serve(client);
         client.commit_transaction(remaining(deadline).max(Duration::from_millis(1))).map_err(|error| {
             let mut told = fault_of(client, &error).told("commit_transaction", ErrorClass::Abortable);
-            if let Some(failure) = client.context().last_failure.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+            if let Some(failure) = client.context().last_failure() {
                 told.message = format!("{}; {failure}", told.message);
             }
             told
@@ -370,7 +379,7 @@ impl TransactionalProducer for KafkaProducer {
             abort_by(client, deadline)?;
             // A record that the broker refused leaves a gap in the sequence of its partition, for which the broker would refuse an
             // innocent record of the next transaction. Only a new client begins a new sequence.
-            self.is_stale = client.context().last_failure.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+            self.is_stale = client.context().last_failure().is_some();
         }
         if self.is_stale { self.replace(remaining(deadline)) } else { Ok(()) }
     }
