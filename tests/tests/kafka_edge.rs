@@ -341,6 +341,71 @@ fn a_consumer_with_an_unanswered_revoke_can_be_closed() {
     });
 }
 
+#[test]
+fn a_close_with_records_held_elsewhere_does_not_hang() {
+    let (input, group) = (topic("in", 1, &[]), unique("group"));
+    fill(&input, 1, 0..10);
+    commit(&group, &input, 0, 0);
+    let mut member = member_with(&input, &group, 1);
+    let held = read_dense(&mut member.consumer, member.ids[0], 0, 10);
+    let begin = Instant::now();
+    member.consumer.close();
+    assert!(begin.elapsed() < LONG / 2);
+    assert_eq!(held[0].record(0).value, Some(&b"0:0"[..]), "a record lives as long as it is held");
+}
+
+#[test]
+fn a_member_that_does_not_poll_loses_its_partitions_and_comes_back() {
+    let (input, group) = (topic("in", 2, &[]), unique("group"));
+    let slow = [QUICK, &[("max.poll.interval.ms", "6000")]].concat();
+    let mut member = member_as(&input, &group, 2, &slow);
+    // This is what it is about: nobody polls.
+    std::thread::sleep(Duration::from_secs(7));
+    let (mut troubles, mut lost) = (0, Vec::new());
+    until(|| {
+        match member.consumer.poll() {
+            Some(Polled::Trouble(_)) => troubles += 1,
+            Some(Polled::Revoked { partitions, lost: true }) => lost = partitions,
+            Some(Polled::Assigned(partitions)) if lost.is_empty() => assert_eq!(partitions, []),
+            None => {}
+            other => panic!("{other:?}"),
+        }
+        (!lost.is_empty()).then_some(())
+    });
+    lost.sort();
+    assert_eq!((troubles, &lost), (1, &member.ids));
+    assert!(!member.consumer.group().is_some_and(|(fence, _)| fence.holds()), "nothing may be committed now");
+    member.consumer.release(&lost).unwrap();
+    let mut back = Vec::new();
+    until(|| {
+        collect(&mut member.consumer, &mut back);
+        (back.len() == 2).then_some(())
+    });
+}
+
+#[test]
+fn a_static_member_whose_twin_starts_is_told_that_it_is_fenced() {
+    let (input, group) = (topic("in", 1, &[]), unique("group"));
+    let fixed = [QUICK, &[("group.instance.id", "host-1")]].concat();
+    let mut first = member_as(&input, &group, 1, &fixed);
+    let mut twin = KafkaConsumer::new(&settings(&input, &group, &fixed), Arc::default()).unwrap();
+    let mut got = Vec::new();
+    let fenced = until(|| {
+        collect(&mut twin, &mut got);
+        match first.consumer.poll() {
+            Some(Polled::Fatal { fenced, forbidden, message }) => Some((fenced, forbidden, message)),
+            _ => None,
+        }
+    });
+    assert!(fenced.0 && !fenced.1, "{fenced:?}");
+    assert!(!first.consumer.readable(first.ids[0]));
+    first.consumer.close();
+    until(|| {
+        collect(&mut twin, &mut got);
+        (!got.is_empty()).then_some(())
+    });
+}
+
 // --- producing ---
 
 struct Bench {
