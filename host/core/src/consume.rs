@@ -31,8 +31,6 @@ pub enum Polled {
         /// The assignment is lost: nothing of it can be committed any more.
         lost: bool,
     },
-    /// The client said something that needs no decision, for the log: a broker that can't be reached, say.
-    Trouble(String),
     /// The client can't go on with this consumer (decision D15). Its assignment is gone.
     Fatal {
         /// What it said.
@@ -122,10 +120,4 @@ pub trait Consumer {
 
     /// Leaves the group. From here on it answers every event itself (rule R47); no record of it may be held any more.
     fn close(&mut self);
-}
-
-/// Finds where to start partitions that have no committed offset, away from the driver (decision D13).
-pub trait StartResolver {
-    /// Begins to look; each answer comes as [`crate::driver::Answer::Start`].
-    fn resolve(&mut self, partitions: &[(PartitionId, TopicPartition)]);
 }

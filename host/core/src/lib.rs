@@ -5,7 +5,13 @@
 
 pub mod record;
 
+pub mod buffer;
 pub mod consume;
+pub mod driver;
+pub mod failure;
+pub mod generation;
+pub mod lane;
 pub mod output;
 pub mod plugin;
 pub mod produce;
+pub mod writer;

@@ -164,12 +164,12 @@ impl Outputs {
 
     /// Appends a copy of an output.
     pub fn push(&mut self, output: &OutputRef<'_>) {
-        let key = output.key.map(|bytes| self.append(bytes));
-        let value = output.value.map(|bytes| self.append(bytes));
+        let key = output.key.map(|bytes| self.copy_in(bytes));
+        let value = output.value.map(|bytes| self.copy_in(bytes));
         let first_header = self.headers.len();
         for header in output.headers.iter() {
-            let name = self.append(header.name);
-            let value = header.value.map(|bytes| self.append(bytes));
+            let name = self.copy_in(header.name);
+            let value = header.value.map(|bytes| self.copy_in(bytes));
             self.headers.push(HeaderEntry { name, value });
         }
         self.records.push(Entry {
@@ -207,7 +207,24 @@ impl Outputs {
         RecordRef { offset, timestamp: output.timestamp, key: output.key, value: output.value, headers: output.headers }
     }
 
-    fn append(&mut self, bytes: &[u8]) -> Span {
+    /// Outputs behind `mark` that have no timestamp get that of their source.
+    pub(crate) fn inherit_timestamp(&mut self, mark: Mark, timestamp: Option<i64>) {
+        for entry in &mut self.records[mark.records..] {
+            entry.timestamp = entry.timestamp.or(timestamp);
+        }
+    }
+
+    /// Outputs behind `mark` that go onward go to the main topic. An error when there is none.
+    pub(crate) fn send_onward(&mut self, mark: Mark, main: Option<TopicIndex>) -> Result<(), ()> {
+        for entry in &mut self.records[mark.records..] {
+            if entry.target == Target::Onward {
+                entry.target = Target::Topic(main.ok_or(())?);
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_in(&mut self, bytes: &[u8]) -> Span {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
         Span { start, len: bytes.len() }

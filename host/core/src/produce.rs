@@ -28,6 +28,9 @@ pub enum ErrorClass {
     StaleMember,
     /// As [`ErrorClass::StaleMember`], and the member is known to be out of the group: nothing is read until the next rebalance.
     UnknownMember,
+    /// An output was refused for good by the broker: it is larger than the topic allows, say. The transaction must be aborted, and would
+    /// fail again.
+    Undeliverable,
     /// A static member's twin has taken its place.
     FencedInstance,
     /// The broker forbids it.

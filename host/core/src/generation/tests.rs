@@ -1,0 +1,5 @@
+//! Tables of one cause and its effects, and properties over any order of events.
+
+mod properties;
+mod tables;
+mod world;

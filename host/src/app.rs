@@ -1,0 +1,228 @@
+//! The only wiring: from a configuration to a pipeline at work, and to the exit code.
+
+mod host;
+mod inbox;
+mod lanes;
+mod outcome;
+mod plugins;
+mod ports;
+mod watchdog;
+mod writer;
+
+pub use host::{Parts, run as run_parts};
+pub use inbox::Inbox;
+pub use plugins::Plugins;
+
+use crate::config::Config;
+use crate::exit::Exit;
+use crate::identity::Identity;
+use crate::kafka::{
+    Cluster, KafkaConsumer, KafkaProducer, KafkaSettings, KafkaStarts, Names, StartCheckError, check_cluster, fetch_bytes_per_partition,
+};
+use crate::plugin::{Engine, Settings as EngineSettings};
+use crate::signals::{Listener, Request};
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_core::driver::Answer;
+use tidegate_core::generation::Settings;
+use tidegate_core::output::Topics;
+use tidegate_core::plugin::Cancel;
+
+/// How long the start waits for a broker that does not answer.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of outputs that may wait in the producer.
+const PRODUCE_BYTES: usize = 128 << 20;
+
+/// Runs a pipeline until it is stopped or can't go on. What happens is told in the log.
+pub fn run(config: &Config) -> Exit {
+    run_with(config, |consumer| consumer, |producer| producer)
+}
+
+/// As [`run`], with something put around consumer and producer: tests stop or kill the process at points of their choice that way.
+pub fn run_with<C, P>(
+    config: &Config,
+    wrap_consumer: impl FnOnce(KafkaConsumer) -> C,
+    wrap_producer: impl FnOnce(KafkaProducer) -> P,
+) -> Exit
+where
+    C: tidegate_core::consume::Consumer,
+    P: tidegate_core::produce::TransactionalProducer<Group = C::Group> + Send + 'static,
+{
+    match assemble(config, wrap_consumer, wrap_producer) {
+        Ok(exit) | Err(exit) => {
+            tracing::info!(code = exit.code(), exit = exit.name(), "tidegate ends");
+            exit
+        }
+    }
+}
+
+/// Loads the plugins of a configuration as [`run`] would, and lets go of them.
+pub fn check_plugins(config: &Config) -> Result<(), Exit> {
+    let topics = Arc::new(topics(config));
+    load_plugins(config, &topics, &Arc::default()).map(drop)
+}
+
+/// Asks the brokers for what [`run`] needs of them.
+pub fn check_brokers(config: &Config) -> Result<Cluster, Exit> {
+    let settings = kafka_settings(config, &format!("{}-check", config.input.group));
+    let outputs = topics(config);
+    let cluster = check_cluster(&settings, outputs.names(), START_PATIENCE).map_err(|error| unusable(&error))?;
+    match cluster.max_transaction_timeout {
+        Some(most) if most < config.transaction_timeout => {
+            tracing::error!(
+                "the brokers allow transactions of {} s at most (`transaction.max.timeout.ms`), and this pipeline needs {} s: shorten \
+                 `commit-interval` or `generation-limit`, or raise it on the brokers",
+                most.as_secs_f64(),
+                config.transaction_timeout.as_secs_f64()
+            );
+            Err(Exit::Configuration)
+        }
+        Some(_) | None => Ok(cluster),
+    }
+}
+
+fn assemble<C, P>(
+    config: &Config,
+    wrap_consumer: impl FnOnce(KafkaConsumer) -> C,
+    wrap_producer: impl FnOnce(KafkaProducer) -> P,
+) -> Result<Exit, Exit>
+where
+    C: tidegate_core::consume::Consumer,
+    P: tidegate_core::produce::TransactionalProducer<Group = C::Group> + Send + 'static,
+{
+    let cancel = Arc::new(Cancel::default());
+    let topics = Arc::new(topics(config));
+    let plugins = load_plugins(config, &topics, &cancel)?;
+    let cluster = check_brokers(config)?;
+    let identity = identity(config)?;
+    let mut settings = kafka_settings(config, &identity.transactional_id(&config.input.group));
+    settings.fetch_bytes = fetch_bytes_per_partition(bytes(config.buffer), cluster.inputs.len());
+    let names = Arc::new(Names::default());
+    // The producer first: making it aborts what a predecessor with this id left open, before anything is read (rule R48).
+    let producer = KafkaProducer::new(&settings, topics, Arc::clone(&names), START_PATIENCE).map_err(|error| outcome::producer(&error))?;
+    let nudge = producer.nudge();
+    let consumer = KafkaConsumer::new(&settings, Arc::clone(&names)).map_err(|error| refused(&error))?;
+    let waker = consumer.waker();
+    let inbox = Inbox::new(move || waker.wake());
+    let starts = starts(config, &settings, cluster, &inbox)?;
+    let chain = plugins.chain();
+    let watcher = plugins::watch(plugins, inbox.clone()).map_err(|error| refused(&error))?;
+    let _signals = signals(&inbox, watcher)?;
+    let parts = Parts {
+        consumer: wrap_consumer(consumer),
+        producer: wrap_producer(producer),
+        transaction_timeout: config.transaction_timeout,
+        chain,
+        settings: machine_settings(config),
+        cancel,
+        inbox,
+        resolve_start: Box::new(move |partition, name, tenure| starts.resolve(partition, name, tenure)),
+        nudge: Box::new(move || nudge.nudge()),
+        stuck: Box::new(|what| {
+            tracing::error!("{what}: the watchdog ends the process; what it left open is aborted by the next start with this identity");
+            std::process::exit(Exit::Watchdog.code().into());
+        }),
+    };
+    tracing::info!(pipeline = config.name, group = config.input.group, transactional_id = settings.transactional_id, "running");
+    let outcome = run_parts(parts).map_err(|error| refused(&error))?;
+    Ok(outcome::conclude(&outcome, &|partition| names.name(partition)))
+}
+
+fn topics(config: &Config) -> Topics {
+    Topics::new(config.output.topic.as_deref(), &config.output.topics)
+}
+
+fn load_plugins(config: &Config, topics: &Arc<Topics>, cancel: &Arc<Cancel>) -> Result<Plugins, Exit> {
+    let settings = EngineSettings { cache: Some(config.cache_folder.clone()), cancel: Arc::clone(cancel) };
+    let engine = Engine::new(settings).map_err(|error| refused(&error))?;
+    Plugins::load(config, &engine, topics).map_err(|errors| {
+        for error in errors {
+            tracing::error!("{error}");
+        }
+        Exit::Plugin
+    })
+}
+
+fn identity(config: &Config) -> Result<Identity, Exit> {
+    let claimed = Identity::claim(config.identity.as_deref(), &config.state_folder, &config.input.group);
+    let identity = claimed.map_err(|error| {
+        tracing::error!("{error}");
+        Exit::Configuration
+    })?;
+    if identity.is_on_generated_host() {
+        tracing::warn!(
+            identity = identity.name(),
+            "the host name looks generated: after a restart under another name, what this host left open blocks readers until its \
+             transaction times out; set `identity` to something that stays"
+        );
+    }
+    Ok(identity)
+}
+
+fn kafka_settings(config: &Config, transactional_id: &str) -> KafkaSettings {
+    KafkaSettings {
+        brokers: config.kafka.brokers.clone(),
+        group: config.input.group.clone(),
+        topics: config.input.topics.clone(),
+        properties: config.kafka.properties.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        transactional_id: transactional_id.to_owned(),
+        transaction_timeout: config.transaction_timeout,
+        fetch_bytes: fetch_bytes_per_partition(bytes(config.buffer), 1),
+        produce_bytes: PRODUCE_BYTES,
+    }
+}
+
+fn machine_settings(config: &Config) -> Settings {
+    Settings {
+        commit_interval: config.commit_interval,
+        limit_time: config.generation_limit.time,
+        limit_records: config.generation_limit.records,
+        budget: config.budget,
+        stop_timeout: config.stop_timeout,
+        max_poll_interval: config.max_poll_interval,
+        buffer_bytes: bytes(config.buffer),
+        threads: config.threads,
+    }
+}
+
+fn starts(config: &Config, settings: &KafkaSettings, cluster: Cluster, inbox: &Inbox) -> Result<KafkaStarts, Exit> {
+    let inbox = inbox.clone();
+    let tell = Box::new(move |found: crate::kafka::StartFound| {
+        inbox.send(Answer::Start { partition: found.partition, tenure: found.tenure, offset: found.result });
+    });
+    KafkaStarts::new(settings, config.input.start, cluster.inputs, tell).map_err(|error| refused(&error))
+}
+
+fn signals(inbox: &Inbox, watcher: crate::watch::Watcher) -> Result<Listener, Exit> {
+    let inbox = inbox.clone();
+    let listener = Listener::start(move |request| match request {
+        Request::Stop => {
+            tracing::info!("asked to stop: draining; a second signal gives up what is open");
+            inbox.send(Answer::Stop);
+        }
+        Request::StopNow => {
+            tracing::warn!("asked again to stop: giving up what is open");
+            inbox.send(Answer::StopNow);
+        }
+        Request::Reload => watcher.rescan(),
+    });
+    listener.map_err(|error| refused(&error))
+}
+
+fn unusable(error: &StartCheckError) -> Exit {
+    tracing::error!("{error}");
+    match error {
+        StartCheckError::Unreachable { .. } => Exit::Unreachable,
+        StartCheckError::MissingTopics { .. } | StartCheckError::Settings(_) => Exit::Configuration,
+        StartCheckError::Forbidden { .. } => Exit::Forbidden,
+    }
+}
+
+fn refused(error: &dyn std::error::Error) -> Exit {
+    tracing::error!("{error}");
+    Exit::Fault
+}
+
+fn bytes(size: u64) -> usize {
+    usize::try_from(size).unwrap_or(usize::MAX)
+}

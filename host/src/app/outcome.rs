@@ -1,0 +1,105 @@
+//! How a run ended: what people are told, and the exit code (decision D20).
+
+use crate::exit::Exit;
+use crate::observe::report::describe;
+use tidegate_core::generation::Outcome;
+use tidegate_core::plugin::FailureKind;
+use tidegate_core::produce::{ErrorClass, ProducerError};
+use tidegate_core::record::{PartitionId, TopicPartition};
+
+/// Tells it in the log: what, where, what to do. Gives the exit code.
+pub(super) fn conclude(outcome: &Outcome, names: &dyn Fn(PartitionId) -> TopicPartition) -> Exit {
+    match outcome {
+        Outcome::Stopped => {
+            tracing::info!("stopped: everything that was done is committed");
+            Exit::Ok
+        }
+        Outcome::StoppedUncommitted => {
+            tracing::warn!("stopped: the last generation was given up; its records are read again by the next host of the group");
+            Exit::StopTimeout
+        }
+        Outcome::Failed(fault) => {
+            let what = describe(fault, names);
+            tracing::error!(
+                "{what}: stopped, and nothing is committed past it; correct the plugin or the record, and start again: it goes on there"
+            );
+            if fault.failure.kind == FailureKind::Init { Exit::Plugin } else { Exit::Policy }
+        }
+        Outcome::OutOfRange { partition, offset } => {
+            let name = names(*partition);
+            tracing::error!(
+                "{name}: the log has no offset {offset} any more, or not yet; records may be lost to retention, or the topic was made \
+                 anew: set the group's offset for it to where it should go on (kafka-consumer-groups --reset-offsets), and start again"
+            );
+            Exit::Policy
+        }
+        Outcome::Undeliverable { error, offsets } => {
+            let up_to: Vec<String> = offsets.iter().map(|(partition, next)| format!("{} offset {next}", names(*partition))).collect();
+            tracing::error!(
+                up_to = up_to.join(", "),
+                "Kafka refuses an output for good: {}; nothing is committed past it: make the plugin put out less, or raise the limit \
+                 (`max.message.bytes` of the topic, `message.max.bytes` under kafka.properties), and start again",
+                error.message
+            );
+            Exit::Policy
+        }
+        Outcome::NoStart { partition, message } => {
+            tracing::error!("{}: can't find where to start: {message}", names(*partition));
+            Exit::Unreachable
+        }
+        Outcome::Producer(error) => producer(error),
+        Outcome::Consumer { message, fenced: true, .. } => {
+            tracing::error!("another process has taken this one's place in the group: {message}; give each host its own `group.instance.id`");
+            Exit::Fenced
+        }
+        Outcome::Consumer { message, forbidden: true, .. } => {
+            tracing::error!("Kafka forbids reading: {message}; check the credentials and the rights on topics and group");
+            Exit::Forbidden
+        }
+        Outcome::Consumer { message, .. } => {
+            tracing::error!("the consumer can't go on: {message}");
+            Exit::Fault
+        }
+        Outcome::RefusedTooLong => {
+            tracing::error!(
+                "the group has refused every commit for max.poll.interval.ms: are several hosts configured with different values of it?"
+            );
+            Exit::Fault
+        }
+        Outcome::Broken(message) => {
+            tracing::error!("an invariant of the host is broken, and it stopped before it could commit: {message}; please report this");
+            Exit::Fault
+        }
+    }
+}
+
+/// The same for a producer that could not be made, or can't go on.
+pub(super) fn producer(error: &ProducerError) -> Exit {
+    match error.class {
+        ErrorClass::Fenced => {
+            tracing::error!(
+                "another producer has this host's transactional id: {}; two hosts have the same `identity`: give each its own, or leave \
+                 it out",
+                error.message
+            );
+            Exit::Fenced
+        }
+        ErrorClass::Forbidden => {
+            tracing::error!("Kafka forbids writing: {}; check the rights on topics and transactional id", error.message);
+            Exit::Forbidden
+        }
+        ErrorClass::Retriable => {
+            tracing::error!("Kafka does not answer: {}; check kafka.brokers and the state of the cluster", error.message);
+            Exit::Unreachable
+        }
+        ErrorClass::Abortable
+        | ErrorClass::StaleMember
+        | ErrorClass::UnknownMember
+        | ErrorClass::FencedInstance
+        | ErrorClass::Undeliverable
+        | ErrorClass::Fatal => {
+            tracing::error!("the producer can't go on: {}", error.message);
+            Exit::Fault
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! From a file to a plugin: read, told apart from what it might be instead, compiled or taken from the cache, checked against the
+//! contract, probed.
+
+use crate::plugin::CONTRACT;
+use crate::plugin::bindings::exports::tidegate::plugin::transform::GuestIndices;
+use crate::plugin::cache::hex;
+use crate::plugin::console::Budget;
+use crate::plugin::engine::Engine;
+use crate::plugin::imports::is_linked;
+use crate::plugin::instance::{Live, Purpose, State};
+use crate::plugin::limits::Limits;
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tidegate_core::output::Topics;
+use tidegate_core::plugin::{CommitPolicy, Failure, FailureKind, Instance, Place, Transform};
+use wasmtime::component::{Component, InstancePre};
+
+/// What a transform of the pipeline is to be, but for its file.
+#[derive(Clone, Debug)]
+pub struct TransformSpec {
+    /// Name of the pipeline.
+    pub pipeline: String,
+    /// Name of the transform.
+    pub name: String,
+    /// Its `config`, as JSON text.
+    pub config: String,
+    /// What each instance may use.
+    pub limits: Limits,
+    /// The topics that outputs may name.
+    pub topics: Arc<Topics>,
+}
+
+/// A plugin that was loaded, checked and probed. A clone is another handle to the same.
+#[derive(Clone)]
+pub struct Plugin {
+    loaded: Arc<Loaded>,
+    policy: CommitPolicy,
+}
+
+/// What all instances of a plugin share.
+pub(crate) struct Loaded {
+    pub(crate) engine: Engine,
+    pub(crate) spec: TransformSpec,
+    pub(crate) transform: Arc<str>,
+    pub(crate) pre: InstancePre<State>,
+    pub(crate) transform_export: GuestIndices,
+    pub(crate) log_budget: Arc<Budget>,
+    digest: String,
+    size: u64,
+}
+
+/// Why a file can't be used as a plugin.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// Nothing is there.
+    #[error("{}: no such file: check the path of the plugin, or build it first", path.display())]
+    Missing {
+        /// Where.
+        path: PathBuf,
+    },
+    /// A folder is there.
+    #[error("{}: a folder: the plugin is the .wasm file in it", path.display())]
+    Folder {
+        /// Where.
+        path: PathBuf,
+    },
+    /// It can't be read.
+    #[error("{}: it can't be read: {source}", path.display())]
+    Unreadable {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It holds nothing.
+    #[error("{}: the file is empty: was its build or its copy cut short?", path.display())]
+    Empty {
+        /// Where.
+        path: PathBuf,
+    },
+    /// It is larger than the limit.
+    #[error("{}: {size} bytes, the limit is {limit} (limits.component-size)", path.display())]
+    TooLarge {
+        /// Where.
+        path: PathBuf,
+        /// Its bytes.
+        size: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// It is text.
+    #[error("{}: a text file, not a compiled component; it begins with \"{begin}\"", path.display())]
+    Text {
+        /// Where.
+        path: PathBuf,
+        /// Its first characters.
+        begin: String,
+    },
+    /// It is neither text nor WebAssembly.
+    #[error("{}: not a WebAssembly file", path.display())]
+    NotWasm {
+        /// Where.
+        path: PathBuf,
+    },
+    /// It is WebAssembly, and not a component.
+    #[error(
+        "{}: a core WebAssembly module, not a component: in Rust build with --target wasm32-wasip2; else make a component of it \
+         with `wasm-tools component new`",
+        path.display()
+    )]
+    CoreModule {
+        /// Where.
+        path: PathBuf,
+    },
+    /// The compiler refuses it.
+    #[error("{}: it can't be compiled: {message}", path.display())]
+    Invalid {
+        /// Where.
+        path: PathBuf,
+        /// What the compiler said.
+        message: String,
+    },
+    /// It is a component of another world.
+    #[error("{}: not a Tidegate plugin: it does not export {missing}; it exports {}", path.display(), listed(exports))]
+    OtherWorld {
+        /// Where.
+        path: PathBuf,
+        /// The export that a plugin has.
+        missing: String,
+        /// What it exports.
+        exports: Vec<String>,
+    },
+    /// It was made for another version of the contract.
+    #[error(
+        "{}: made for tidegate:plugin@{found}, this host speaks tidegate:plugin@{CONTRACT}: build the plugin against that version, \
+         or use another version of Tidegate",
+        path.display()
+    )]
+    OtherContract {
+        /// Where.
+        path: PathBuf,
+        /// The version that it was made for.
+        found: String,
+    },
+    /// It wants something that the host does not have.
+    #[error(
+        "{}: it imports what this host does not offer: {}; a plugin gets WASI 0.2 (wasi:cli, clocks, filesystem, io, random, \
+         sockets) and tidegate:plugin/log@{CONTRACT}",
+        path.display(),
+        listed(imports)
+    )]
+    UnknownImports {
+        /// Where.
+        path: PathBuf,
+        /// What.
+        imports: Vec<String>,
+    },
+    /// The names fit and the types do not.
+    #[error("{}: its functions are not those of tidegate:plugin@{CONTRACT}: {message}", path.display())]
+    OtherTypes {
+        /// Where.
+        path: PathBuf,
+        /// What differs.
+        message: String,
+    },
+    /// The probe's `init` refused the configuration.
+    #[error("transform {transform}: the plugin refuses its config: {message}")]
+    Refused {
+        /// Which.
+        transform: String,
+        /// What the plugin said.
+        message: String,
+    },
+    /// The probe died in `init`.
+    #[error("transform {transform}: the plugin failed in init: {failure}")]
+    Probe {
+        /// Which.
+        transform: String,
+        /// How.
+        failure: Failure,
+    },
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { "nothing".into() } else { names.join(", ") }
+}
+
+impl Plugin {
+    /// Reads, compiles, checks and probes the plugin in that file. A large one takes seconds when it is not in the cache.
+    ///
+    /// # Errors
+    /// See [`LoadError`].
+    pub fn load(engine: &Engine, path: &Path, spec: &TransformSpec) -> Result<Self, LoadError> {
+        let bytes = read(path, spec.limits.component_size)?;
+        check_kind(path, &bytes)?;
+        let digest = hex(&Sha256::digest(&bytes));
+        let component = compile(engine, path, &bytes, &digest)?;
+        check_world(engine, path, &component)?;
+        let other_types = |error: wasmtime::Error| LoadError::OtherTypes { path: path.to_owned(), message: format!("{error:#}") };
+        let pre = engine.parts.linker.instantiate_pre(&component).map_err(other_types)?;
+        let transform_export = GuestIndices::new(&pre).map_err(other_types)?;
+        let loaded = Arc::new(Loaded {
+            engine: engine.clone(),
+            transform: spec.name.as_str().into(),
+            log_budget: Arc::new(Budget::new(spec.limits.log_lines)),
+            spec: spec.clone(),
+            pre,
+            transform_export,
+            digest,
+            size: bytes.len() as u64,
+        });
+        let (_, policy) = Live::start(&loaded, Purpose::Probe).map_err(|failure| probe_failed(&spec.name, failure))?;
+        Ok(Self { loaded, policy })
+    }
+
+    /// SHA-256 of the file, in hexadecimal digits.
+    pub fn digest(&self) -> &str {
+        &self.loaded.digest
+    }
+
+    /// Bytes of the file.
+    pub fn size(&self) -> u64 {
+        self.loaded.size
+    }
+}
+
+impl fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Loaded { transform, digest, .. } = &*self.loaded;
+        f.debug_struct("Plugin").field("transform", transform).field("digest", digest).field("policy", &self.policy).finish()
+    }
+}
+
+impl Transform for Plugin {
+    fn name(&self) -> &str {
+        &self.loaded.spec.name
+    }
+
+    fn policy(&self) -> CommitPolicy {
+        self.policy
+    }
+
+    fn instantiate(&self, place: &Place) -> Result<Box<dyn Instance>, Failure> {
+        let (live, policy) = Live::start(&self.loaded, Purpose::Serve(place))?;
+        if policy != self.policy {
+            let message = format!(
+                "init answered the commit policy {policy:?}, and {:?} when the plugin was loaded: it must be the same for every instance",
+                self.policy
+            );
+            return Err(Failure::new(FailureKind::Init, message));
+        }
+        Ok(Box::new(live))
+    }
+}
+
+fn probe_failed(transform: &str, failure: Failure) -> LoadError {
+    let transform = transform.to_owned();
+    match failure.kind {
+        FailureKind::Init => LoadError::Refused { transform, message: failure.message },
+        FailureKind::Reject
+        | FailureKind::Retry
+        | FailureKind::Fatal
+        | FailureKind::Trap
+        | FailureKind::TimedOut
+        | FailureKind::OutOfMemory
+        | FailureKind::Cancelled => LoadError::Probe { transform, failure },
+    }
+}
+
+fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadError> {
+    let path_of = || path.to_owned();
+    let unreadable = |source: io::Error| {
+        if source.kind() == io::ErrorKind::NotFound {
+            LoadError::Missing { path: path_of() }
+        } else {
+            LoadError::Unreadable { path: path_of(), source }
+        }
+    };
+    let about = std::fs::metadata(path).map_err(unreadable)?;
+    if about.is_dir() {
+        return Err(LoadError::Folder { path: path_of() });
+    }
+    if !about.is_file() {
+        return Err(unreadable(io::Error::other("not a regular file")));
+    }
+    if about.len() > limit {
+        return Err(LoadError::TooLarge { path: path_of(), size: about.len(), limit });
+    }
+    let bytes = std::fs::read(path).map_err(unreadable)?;
+    if bytes.is_empty() { Err(LoadError::Empty { path: path_of() }) } else { Ok(bytes) }
+}
+
+fn check_kind(path: &Path, bytes: &[u8]) -> Result<(), LoadError> {
+    let path = || path.to_owned();
+    if is_wasm(bytes) {
+        // Byte 6 is the layer: 0 a core module, 1 a component.
+        return if bytes.get(6) == Some(&0) { Err(LoadError::CoreModule { path: path() }) } else { Ok(()) };
+    }
+    match std::str::from_utf8(bytes) {
+        Ok(text) => {
+            let begin = text.trim_start().chars().take(40).collect::<String>().escape_debug().to_string();
+            Err(LoadError::Text { path: path(), begin })
+        }
+        Err(_) => Err(LoadError::NotWasm { path: path() }),
+    }
+}
+
+fn is_wasm(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"\0asm") && bytes.len() >= 8
+}
+
+fn compile(engine: &Engine, path: &Path, bytes: &[u8], digest: &str) -> Result<Component, LoadError> {
+    let parts = &engine.parts;
+    if let Some(found) = parts.cache.as_ref().and_then(|cache| cache.find(&parts.wasm, digest)) {
+        return Ok(found);
+    }
+    let component = Component::from_binary(&parts.wasm, bytes)
+        .map_err(|error| LoadError::Invalid { path: path.to_owned(), message: format!("{error:#}") })?;
+    if let Some(cache) = &parts.cache {
+        cache.keep(digest, &component);
+    }
+    Ok(component)
+}
+
+/// Names what a component lacks or wants too much of, before the linker says it in its own words.
+fn check_world(engine: &Engine, path: &Path, component: &Component) -> Result<(), LoadError> {
+    const TRANSFORM: &str = "tidegate:plugin/transform@";
+    let wasm = &engine.parts.wasm;
+    let ty = component.component_type();
+    let mut exports: Vec<String> = ty.exports(wasm).map(|(name, _)| name.to_owned()).collect();
+    let versions: Vec<&str> = exports.iter().filter_map(|name| name.strip_prefix(TRANSFORM)).collect();
+    if versions.is_empty() {
+        exports.sort();
+        return Err(LoadError::OtherWorld { path: path.to_owned(), missing: format!("{TRANSFORM}{CONTRACT}"), exports });
+    }
+    if !versions.contains(&CONTRACT) {
+        return Err(LoadError::OtherContract { path: path.to_owned(), found: versions.join(" and ") });
+    }
+    let mut imports: Vec<String> = ty.imports(wasm).map(|(name, _)| name.to_owned()).filter(|name| !is_linked(name)).collect();
+    imports.sort();
+    if imports.is_empty() { Ok(()) } else { Err(LoadError::UnknownImports { path: path.to_owned(), imports }) }
+}

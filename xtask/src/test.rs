@@ -1,0 +1,129 @@
+//! `cargo xtask test`: everything that must hold, in one command on a fresh clone.
+//!
+//! A step that fails does not stop the ones that do not lean on it: one run tells all that is wrong.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use crate::kafka::{Temporary, Tuning};
+use crate::run::Interrupt;
+use crate::tools::{self, Tool, WASM};
+use crate::workspace::{self, Metadata};
+
+/// Environment variables by which tests find what a run has prepared: bootstrap servers, and the folder of the components.
+const KAFKA: &str = "TIDEGATE_TEST_KAFKA";
+const PLUGINS: &str = "TIDEGATE_PLUGINS";
+
+/// Runs all checks and tests, or, with a filter, only the tests that it names (arguments of `cargo test`).
+pub fn command(filter: &[&str]) -> Result<()> {
+    let interrupt = Interrupt::listen()?;
+    check_tools()?;
+    let root = workspace::root()?;
+    let metadata = Metadata::read()?;
+    let mut steps = Steps { interrupt, root, done: Vec::new() };
+    let finished = if filter.is_empty() { steps.everything(&metadata) } else { steps.tests(&metadata, filter) };
+    let summary = steps.summary();
+    finished.and(summary)
+}
+
+/// Names every tool that is missing, each in a line.
+fn check_tools() -> Result<()> {
+    let tools = [Tool::Java, Tool::Maven, Tool::C, Tool::Make];
+    let mut missing: Vec<String> = tools.iter().filter_map(|tool| tool.check().err()).map(|error| error.to_string()).collect();
+    missing.extend(tools::ensure_wasm_target().err().map(|error| error.to_string()));
+    if !missing.is_empty() {
+        bail!("the tests need more than is here\n{}", missing.join("\n"));
+    }
+    Ok(())
+}
+
+struct Steps {
+    interrupt: Interrupt,
+    root: PathBuf,
+    done: Vec<Step>,
+}
+
+struct Step {
+    name: &'static str,
+    took: Duration,
+    passed: bool,
+}
+
+impl Steps {
+    fn everything(&mut self, metadata: &Metadata) -> Result<()> {
+        self.cargo("format", &["fmt", "--all", "--check"])?;
+        self.cargo("core", &["test", "--package", "tidegate-core"])?;
+        self.cargo("lints", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
+        let mut documents = workspace::cargo();
+        documents.args(["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
+        self.step("documents", documents.env("RUSTDOCFLAGS", "-D warnings"))?;
+        self.tests(metadata, &["--no-fail-fast"])
+    }
+
+    /// Builds the components and the tests, then runs the tests on a Kafka of their own. Everything is built before Kafka starts:
+    /// it would only stand in the way.
+    fn tests(&mut self, metadata: &Metadata, arguments: &[&str]) -> Result<()> {
+        let components = metadata.components();
+        let mut build = workspace::cargo();
+        build.args(["build", "--target", WASM, "--profile", "plugin"]);
+        build.args(components.iter().flat_map(|name| ["--package", name]));
+        // Without a package cargo would build the host, which is not for this target.
+        let built = components.is_empty() || self.step("components", &mut build)?;
+        let built = self.cargo("build", &["build", "--workspace", "--bins", "--tests"])? && built;
+        if !built {
+            println!("\nthe tests cannot run: their build failed");
+            return Ok(());
+        }
+        let start = Instant::now();
+        let kafka = Temporary::start(&self.root.join("target/kafka-test"), Tuning::Start);
+        self.note("Kafka", start, kafka.is_ok());
+        let kafka = kafka?;
+        if self.interrupt.is_set() {
+            bail!("interrupted");
+        }
+        let mut tests = workspace::cargo();
+        tests.args(["test", "--workspace"]).args(arguments);
+        tests.env(KAFKA, kafka.bootstrap());
+        tests.env(PLUGINS, metadata.target()?.join(WASM).join("plugin"));
+        self.step("tests", &mut tests).map(drop)
+    }
+
+    fn cargo(&mut self, name: &'static str, arguments: &[&str]) -> Result<bool> {
+        self.step(name, workspace::cargo().args(arguments))
+    }
+
+    /// Runs a step and notes how it went; an error only where it could not run, or the task was interrupted.
+    fn step(&mut self, name: &'static str, command: &mut Command) -> Result<bool> {
+        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+        println!("\n== {name}: cargo {}", words.join(" "));
+        let start = Instant::now();
+        let status = self.interrupt.run(command.current_dir(&self.root))?;
+        self.note(name, start, status.success());
+        Ok(status.success())
+    }
+
+    fn note(&mut self, name: &'static str, start: Instant, passed: bool) {
+        let step = Step { name, took: start.elapsed(), passed };
+        println!("== {name}: {} after {:.1} s", word(passed), step.took.as_secs_f64());
+        self.done.push(step);
+    }
+
+    fn summary(&self) -> Result<()> {
+        println!("\n{:<12}{:>10}  result", "step", "seconds");
+        for step in &self.done {
+            println!("{:<12}{:>10.1}  {}", step.name, step.took.as_secs_f64(), word(step.passed));
+        }
+        let failed: Vec<&str> = self.done.iter().filter(|step| !step.passed).map(|step| step.name).collect();
+        if !failed.is_empty() {
+            bail!("failed: {}", failed.join(", "));
+        }
+        Ok(())
+    }
+}
+
+fn word(passed: bool) -> &'static str {
+    if passed { "passed" } else { "FAILED" }
+}
