@@ -70,11 +70,40 @@ impl Nudge {
     }
 }
 
+/// A record that was not delivered.
+#[derive(Clone)]
+struct Failure {
+    code: Option<Code>,
+    said: String,
+}
+
+impl Failure {
+    /// Whether the broker would refuse the same record again.
+    fn is_final(&self) -> bool {
+        matches!(
+            self.code,
+            Some(
+                Code::MessageSizeTooLarge
+                    | Code::MessageBatchTooLarge
+                    | Code::InvalidMessage
+                    | Code::InvalidMessageSize
+                    | Code::InvalidRecord
+                    | Code::InvalidTimestamp
+                    | Code::InvalidTopic
+                    | Code::UnknownTopic
+                    | Code::UnknownPartition
+                    | Code::UnknownTopicOrPartition
+                    | Code::PolicyViolation
+            )
+        )
+    }
+}
+
 /// The context of the producer.
 struct ProducerLog {
     served: AtomicU64,
     failed: AtomicU64,
-    last_failure: Mutex<Option<String>>,
+    last_failure: Mutex<Option<Failure>>,
 }
 
 impl ProducerLog {
@@ -83,11 +112,11 @@ impl ProducerLog {
     }
 
     /// What was not delivered last in this transaction.
-    fn last_failure(&self) -> Option<String> {
+    fn last_failure(&self) -> Option<Failure> {
         self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set_last_failure(&self, failure: Option<String>) {
+    fn set_last_failure(&self, failure: Option<Failure>) {
         *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
     }
 }
@@ -123,7 +152,7 @@ impl ProducerContext<NoCustomPartitioner> for ProducerLog {
         let topic = rdkafka::Message::topic(message);
         let said = format!("a record for {topic}-{} was not delivered: {error}", rdkafka::Message::partition(message));
         tracing::debug!(target: "kafka", role = "producer", "{said}");
-        self.set_last_failure(Some(said));
+        self.set_last_failure(Some(Failure { code: error.rdkafka_error_code(), said }));
     }
 }
 
@@ -366,7 +395,10 @@ impl TransactionalProducer for KafkaProducer {
         client.commit_transaction(remaining(deadline).max(Duration::from_millis(1))).map_err(|error| {
             let mut told = fault_of(client, &error).told("commit_transaction", ErrorClass::Abortable);
             if let Some(failure) = client.context().last_failure() {
-                told.message = format!("{}; {failure}", told.message);
+                told.message = format!("{}; {}", told.message, failure.said);
+                if told.class == ErrorClass::Abortable && failure.is_final() {
+                    told.class = ErrorClass::Undeliverable;
+                }
             }
             told
         })

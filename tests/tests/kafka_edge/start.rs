@@ -7,7 +7,6 @@ use std::collections::HashSet;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use tidegate::kafka::{KafkaProducer, KafkaStarts, Names, Start, StartCheckError, StartFound, check_cluster};
-use tidegate_core::consume::StartResolver;
 use tidegate_core::output::{OutputRef, Topics};
 use tidegate_core::produce::{ErrorClass, TransactionalProducer};
 use tidegate_core::record::{Offset, TopicPartition};
@@ -29,10 +28,10 @@ fn found(topic: &str, group: &str, start: Start, is_known: bool, names: &Names) 
     let known: HashSet<TopicPartition> = is_known.then(|| names.name(id)).into_iter().collect();
     let (send, receive) = mpsc::channel();
     let tell = Box::new(move |found: StartFound| send.send(found).unwrap());
-    let mut starts = KafkaStarts::new(&settings(topic, group, &[]), start, known, tell).unwrap();
-    starts.resolve(&[(id, names.name(id))]);
+    let starts = KafkaStarts::new(&settings(topic, group, &[]), start, known, tell).unwrap();
+    starts.resolve(id, names.name(id), 7);
     let answer = receive.recv_timeout(LONG).unwrap();
-    assert_eq!(answer.partition, id);
+    assert_eq!((answer.partition, answer.tenure), (id, 7));
     answer.result.unwrap()
 }
 

@@ -107,7 +107,7 @@ fn a_failed_delivery_ends_the_flush_and_fails_the_commit() {
         assert!(begin.elapsed() < LONG, "the flush hangs");
     }
     let error = bench.producer.commit(LONG).unwrap_err();
-    assert_eq!(error.class, ErrorClass::Abortable, "{error:?}");
+    assert_eq!(error.class, ErrorClass::Undeliverable, "{error:?}");
     assert!(error.message.contains(&bench.output), "{error:?}");
     bench.producer.abort(LONG).unwrap();
     assert_eq!(bench.producer.failed_deliveries(), 1);
