@@ -17,8 +17,7 @@ use crate::config::Config;
 use crate::exit::Exit;
 use crate::identity::Identity;
 use crate::kafka::{
-    Cluster, KafkaConsumer, KafkaProducer, KafkaSettings, KafkaStarts, Names, StartCheckError, check_cluster,
-    fetch_bytes_per_partition,
+    Cluster, KafkaConsumer, KafkaProducer, KafkaSettings, KafkaStarts, Names, StartCheckError, check_cluster, fetch_bytes_per_partition,
 };
 use crate::plugin::{Engine, Settings as EngineSettings};
 use crate::signals::{Listener, Request};
@@ -100,8 +99,7 @@ where
     settings.fetch_bytes = fetch_bytes_per_partition(bytes(config.buffer), cluster.inputs.len());
     let names = Arc::new(Names::default());
     // The producer first: making it aborts what a predecessor with this id left open, before anything is read (rule R48).
-    let producer =
-        KafkaProducer::new(&settings, topics, Arc::clone(&names), START_PATIENCE).map_err(|error| outcome::producer(&error))?;
+    let producer = KafkaProducer::new(&settings, topics, Arc::clone(&names), START_PATIENCE).map_err(|error| outcome::producer(&error))?;
     let nudge = producer.nudge();
     let consumer = KafkaConsumer::new(&settings, Arc::clone(&names)).map_err(|error| refused(&error))?;
     let waker = consumer.waker();
@@ -121,9 +119,7 @@ where
         resolve_start: Box::new(move |partition, name, tenure| starts.resolve(partition, name, tenure)),
         nudge: Box::new(move || nudge.nudge()),
         stuck: Box::new(|what| {
-            tracing::error!(
-                "{what}: the watchdog ends the process; what it left open is aborted by the next start with this identity"
-            );
+            tracing::error!("{what}: the watchdog ends the process; what it left open is aborted by the next start with this identity");
             std::process::exit(Exit::Watchdog.code().into());
         }),
     };

@@ -34,8 +34,7 @@ pub(super) fn conclude(outcome: &Outcome, names: &dyn Fn(PartitionId) -> TopicPa
             Exit::Policy
         }
         Outcome::Undeliverable { error, offsets } => {
-            let up_to: Vec<String> =
-                offsets.iter().map(|(partition, next)| format!("{} offset {next}", names(*partition))).collect();
+            let up_to: Vec<String> = offsets.iter().map(|(partition, next)| format!("{} offset {next}", names(*partition))).collect();
             tracing::error!(
                 up_to = up_to.join(", "),
                 "Kafka refuses an output for good: {}; nothing is committed past it: make the plugin put out less, or raise the limit \
@@ -50,9 +49,7 @@ pub(super) fn conclude(outcome: &Outcome, names: &dyn Fn(PartitionId) -> TopicPa
         }
         Outcome::Producer(error) => producer(error),
         Outcome::Consumer { message, fenced: true, .. } => {
-            tracing::error!(
-                "another process has taken this one's place in the group: {message}; give each host its own `group.instance.id`"
-            );
+            tracing::error!("another process has taken this one's place in the group: {message}; give each host its own `group.instance.id`");
             Exit::Fenced
         }
         Outcome::Consumer { message, forbidden: true, .. } => {
@@ -70,9 +67,7 @@ pub(super) fn conclude(outcome: &Outcome, names: &dyn Fn(PartitionId) -> TopicPa
             Exit::Fault
         }
         Outcome::Broken(message) => {
-            tracing::error!(
-                "an invariant of the host is broken, and it stopped before it could commit: {message}; please report this"
-            );
+            tracing::error!("an invariant of the host is broken, and it stopped before it could commit: {message}; please report this");
             Exit::Fault
         }
     }

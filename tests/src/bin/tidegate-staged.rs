@@ -5,8 +5,7 @@ use std::sync::Arc;
 use tidegate_tests::staged::{Stage, StagedConsumer, StagedProducer};
 
 fn main() -> ExitCode {
-    let stage: Stage =
-        std::env::var("TIDEGATE_STAGE").expect("TIDEGATE_STAGE is set").parse().expect("TIDEGATE_STAGE is a stage");
+    let stage: Stage = std::env::var("TIDEGATE_STAGE").expect("TIDEGATE_STAGE is set").parse().expect("TIDEGATE_STAGE is a stage");
     let stage = Arc::new(stage);
     tidegate::cli::main_with(|config| {
         let (of_consumer, of_producer) = (Arc::clone(&stage), Arc::clone(&stage));
