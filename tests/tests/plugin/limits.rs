@@ -117,7 +117,8 @@ fn nothing_of_the_machine_is_there_for_a_plugin() {
 #[test]
 fn host_calls_start_no_threads() {
     let mut instance = Harness::new("misbehave").load().instance();
-    for key in [&b"sleep:5"[..], b"stdout:x\\n", b"stderr:x\\n", b"open:/etc/hostname"] {
+    // The sleep at the end gives threads the time to take their names.
+    for key in [&b"stdout:x\\n"[..], b"stderr:x\\n", b"open:/etc/hostname", b"sleep:100"] {
         instance.process(record(key, b"v")).unwrap();
     }
     let threads = std::fs::read_dir("/proc/self/task").unwrap();

@@ -109,7 +109,7 @@ fn the_cache_is_used_and_a_spoiled_entry_is_made_again() {
     std::fs::remove_file(entry).unwrap();
     std::fs::write(cache.join(format!("{}-{sum}.cwasm", name.rsplit_once('-').unwrap().0)), foreign).unwrap();
     load();
-    assert_eq!(entries(), [entry.clone()]);
+    assert_eq!(entries(), std::slice::from_ref(entry));
 
     // A folder that others can write to is not trusted, and the plugin is loaded all the same.
     std::fs::set_permissions(&cache, std::fs::Permissions::from_mode(0o770)).unwrap();
