@@ -1,3 +1,9 @@
 //! Program that runs one pipeline.
 
-fn main() {}
+use tidegate::app::Host;
+use tidegate::cli;
+use tidegate::exit::Exit;
+
+fn main() -> Exit {
+    cli::main(std::env::args_os(), &Host)
+}
