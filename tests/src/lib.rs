@@ -1,3 +1,6 @@
 //! Harness and suites.
 
+pub mod host;
 pub mod kafka;
+pub mod plugins;
+pub mod staged;

@@ -8,6 +8,8 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
   test [FILTER...]                    check and test everything, on a Kafka of its own; with a filter only the tests it names
+  bench [--rounds R] [--records N] [--only NAMES]
+                                      measure Tidegate beside bare loops over librdkafka, on a Kafka of its own
   kafka start [--nodes N] [--dir D]   start Apache Kafka on free ports of 127.0.0.1 and print its bootstrap servers
   kafka stop [--dir D]                end it and remove its data
   kafka status [--dir D]              say which nodes run
@@ -17,6 +19,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
+        ["bench", rest @ ..] => xtask::bench::command(rest),
         ["kafka", rest @ ..] => xtask::kafka::command(rest),
         ["test", filter @ ..] => xtask::test::command(filter),
         [] | ["help" | "--help" | "-h"] => {

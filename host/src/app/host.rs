@@ -91,6 +91,10 @@ where
         tracing::warn!("a thread did not end: the process ends without it");
     }
     consumer.close();
+    if !ended {
+        // Dropping it would wait for the records that the thread holds, for ever (FACTS F3).
+        std::mem::forget(consumer);
+    }
     Ok(outcome)
 }
 

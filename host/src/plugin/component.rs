@@ -10,6 +10,7 @@ use crate::plugin::imports::is_linked;
 use crate::plugin::instance::{Live, Purpose, State};
 use crate::plugin::limits::Limits;
 use sha2::{Digest, Sha256};
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -223,6 +224,13 @@ impl Plugin {
     /// Bytes of the file.
     pub fn size(&self) -> u64 {
         self.loaded.size
+    }
+}
+
+impl fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Loaded { transform, digest, .. } = &*self.loaded;
+        f.debug_struct("Plugin").field("transform", transform).field("digest", digest).field("policy", &self.policy).finish()
     }
 }
 
