@@ -51,7 +51,9 @@ fn the_core_does_nothing_but_decide() {
     let voices = ["println!", "eprintln!", "print!", "eprint!", "dbg!", "tracing", "log::"];
     let words: Vec<&str> = effects.into_iter().chain(voices).collect();
     check("the core has no effects: they belong to the edges behind its traits", |file| {
-        let core = file.path.starts_with("host/core/src") && file.is_rust();
+        // Its tests need some instant to count from.
+        let test = file.path.components().any(|part| part.as_os_str() == "tests");
+        let core = file.path.starts_with("host/core/src") && file.is_rust() && !test;
         core.then(|| file.code().find(|line| words.iter().any(|word| has_word(line, word))).map(str::to_owned)).flatten()
     });
 }
@@ -97,8 +99,9 @@ impl File {
 
     /// Lines that are neither blank nor comment, up to the test module that ends a file.
     fn code(&self) -> impl Iterator<Item = &str> {
-        let lines = self.text.lines().take_while(|line| *line != "#[cfg(test)]");
-        lines.filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with("//"))
+        // Not at `#[cfg(test)]`: before `mod tests;` it stands at the head of a file.
+        let lines = self.text.lines().take_while(|line| *line != "mod tests {");
+        lines.filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with("//") && *line != "#[cfg(test)]")
     }
 
     fn line_with(&self, words: &[&str]) -> Option<String> {
