@@ -173,6 +173,8 @@ impl Generation {
         self.threads.forget(ledger.thread, ledger.buffered_records());
         self.threads.leave(ledger.thread);
         self.forget_sent(partition);
+        // The next owner counts for itself, and so does this host when it is the next owner (rule R55).
+        self.trouble.reruns.retain(|(of, _), _| *of != partition);
         let (discarded, buffered) = ledger.rewind();
         if !buffered.is_empty() {
             self.effects.push(Effect::Discard(buffered.iter().map(|batch| batch.id).collect()));
