@@ -190,7 +190,7 @@ fn a_release_that_the_client_does_not_like_is_told_and_counts() {
     scene.turn();
     scene.turn();
     assert_eq!(scene.log(), ["release [0]"], "once");
-    assert!(scene.reports().contains(&Report::ReleaseTrouble("the client does not like it".to_owned())));
+    assert!(scene.reports().contains(&Report::ClientTrouble("the client does not like it".to_owned())));
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn d13_a_start_is_looked_for_committed_and_re_pointed() {
         "repoint [(0, 9)] of [(0, 9)]",
     ];
     assert_eq!(scene.log(), expected);
-    assert!(scene.reports().contains(&Report::ReleaseTrouble("not now".to_owned())));
+    assert!(scene.reports().contains(&Report::ClientTrouble("not now".to_owned())));
     scene.queue(0, 9..11);
     scene.turn();
     assert_eq!(scene.log()[0], "read 2 of 0");
