@@ -194,6 +194,16 @@ fn a_release_that_the_client_does_not_like_is_told_and_counts() {
 }
 
 #[test]
+fn what_the_client_says_and_needs_no_decision_is_told_and_changes_nothing() {
+    let mut scene = Scene::holding(AnyTime, &[0]);
+    let epoch = scene.epoch();
+    scene.poll(Polled::Trouble("a broker is down".to_owned()));
+    scene.turn();
+    assert_eq!((scene.epoch(), scene.log().len()), (epoch, 0));
+    assert!(scene.reports().contains(&Report::ClientTrouble("a broker is down".to_owned())));
+}
+
+#[test]
 fn a_seek_that_fails_is_tried_again_a_little_later() {
     let mut scene = Scene::holding(AnyTime, &[0]);
     scene.queue(0, 0..5);
