@@ -165,7 +165,7 @@ impl<C: Consumer, P: Ports<C::Group>> Driver<C, P> {
             if appetite == 0 || !self.consumer.readable(partition) {
                 continue;
             }
-            let read = self.consumer.read(partition, appetite);
+            let read = self.consumer.read(partition, appetite, self.machine.room(partition));
             self.last_read = Some(partition);
             more |= !read.emptied;
             if let Some((info, records)) = read.records {

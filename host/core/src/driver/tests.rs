@@ -49,6 +49,25 @@ fn no_more_is_read_than_the_machine_wants() {
 }
 
 #[test]
+fn buffered_bytes_never_pass_the_budget_however_large_records_turn_out_to_be() {
+    // Nothing is known of the size of records at first, and each partition has half of the budget: room for seven of 100 bytes.
+    let mut scene = Scene::bounded(1_400, &[0, 1]);
+    for partition in 0..2 {
+        scene.queue(partition, 0..500);
+    }
+    for _ in 0..20 {
+        scene.turn();
+        assert!(scene.driver.machine().buffered_bytes() <= 1_400, "{} bytes", scene.driver.machine().buffered_bytes());
+        scene.done();
+    }
+    // One record is let in however large it is.
+    let mut scene = Scene::bounded(10, &[0]);
+    scene.queue(0, 0..5);
+    scene.turn();
+    assert_eq!(scene.log()[0], "read 1 of 0");
+}
+
+#[test]
 fn t33_partitions_that_share_a_small_window_are_read_in_turn() {
     let mut scene = Scene::holding(AnyTime, &[0, 1, 2]);
     for partition in 0..3 {

@@ -42,6 +42,9 @@ pub(super) struct World {
 
 pub(super) type WorldRef = Rc<RefCell<World>>;
 
+/// Each record counts as so many bytes.
+pub(super) const RECORD_BYTES: usize = 100;
+
 pub(super) struct TestConsumer(WorldRef);
 
 impl Consumer for TestConsumer {
@@ -54,7 +57,8 @@ impl Consumer for TestConsumer {
 
     fn wait(&mut self, _timeout: Duration) {}
 
-    fn read(&mut self, partition: PartitionId, max_records: usize) -> Read {
+    fn read(&mut self, partition: PartitionId, max_records: usize, max_bytes: usize) -> Read {
+        let max_records = max_records.min((max_bytes / RECORD_BYTES).max(1));
         let mut world = self.0.borrow_mut();
         let payload = Arc::clone(&world.payloads);
         let queue = world.queues.entry(partition.0).or_default();
@@ -64,7 +68,7 @@ impl Consumer for TestConsumer {
         world.log.push(format!("read {} of {}", offsets.len(), partition.0));
         let info = |offsets: &[i64]| {
             let (first, last) = (*offsets.first()?, *offsets.last()?);
-            Some(ReadInfo { first: Offset(first), last: Offset(last), bytes: offsets.len() * 100 })
+            Some(ReadInfo { first: Offset(first), last: Offset(last), bytes: offsets.len() * RECORD_BYTES })
         };
         let records = info(&offsets).map(|info| {
             let records: Box<dyn Records> = Box::new(TestRecords { offsets, _payload: payload });
@@ -208,8 +212,12 @@ pub(super) struct Scene {
 }
 
 impl Scene {
-    #[expect(clippy::disallowed_methods, reason = "std has no other way to make an instant; which one it is makes no difference")]
     pub(super) fn new(policy: CommitPolicy) -> Self {
+        Self::with_buffer(policy, 1 << 20)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "std has no other way to make an instant; which one it is makes no difference")]
+    fn with_buffer(policy: CommitPolicy, buffer_bytes: usize) -> Self {
         let cancel = Arc::new(Cancel::default());
         let world = Rc::new(RefCell::new(World { cancel: Arc::clone(&cancel), ..World::default() }));
         let settings = Settings {
@@ -219,7 +227,7 @@ impl Scene {
             budget: Duration::from_secs(20),
             stop_timeout: Duration::from_secs(8),
             max_poll_interval: Duration::from_secs(300),
-            buffer_bytes: 1 << 20,
+            buffer_bytes,
             threads: 1,
         };
         let (consumer, ports) = (TestConsumer(Rc::clone(&world)), TestPorts(Rc::clone(&world)));
@@ -229,7 +237,16 @@ impl Scene {
 
     /// A driver that holds partitions, with nothing in their queues, and has forgotten how it got there.
     pub(super) fn holding(policy: CommitPolicy, partitions: &[u32]) -> Self {
-        let mut scene = Self::new(policy);
+        Self::new(policy).with_partitions(partitions)
+    }
+
+    /// The same with another bound on buffered bytes.
+    pub(super) fn bounded(buffer_bytes: usize, partitions: &[u32]) -> Self {
+        Self::with_buffer(CommitPolicy::AnyTime, buffer_bytes).with_partitions(partitions)
+    }
+
+    fn with_partitions(self, partitions: &[u32]) -> Self {
+        let mut scene = self;
         scene.poll(Polled::Assigned(partitions.iter().map(|id| PartitionId(*id)).collect()));
         scene.turn();
         scene.log();
