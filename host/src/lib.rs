@@ -3,6 +3,7 @@
 pub mod app;
 pub mod cli;
 pub mod config;
+pub mod digest;
 pub mod exit;
 pub mod identity;
 pub mod kafka;
