@@ -299,6 +299,7 @@ impl Generation {
         self.wishes.near_memory_limit = false;
         if let Some(plan) = self.next_plan.take() {
             self.plan = plan;
+            self.report(Report::Reloaded { epoch: self.epoch });
         }
         for ledger in self.ledgers.values_mut() {
             ledger.touched = false;

@@ -14,6 +14,7 @@ pub fn log(report: &Report, names: Names<'_>) {
             tracing::info!(generation = epoch.0, reason = reason.name(), buffered, "generation is ending");
         }
         Report::Ended(summary) => ended(summary, names),
+        Report::Reloaded { epoch } => tracing::info!(generation = epoch.0, "new plugins take over"),
         Report::Released { partitions, lost: false } => {
             tracing::info!(partitions = list(partitions, names), "partitions released")
         }

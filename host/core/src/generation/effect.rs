@@ -170,6 +170,11 @@ pub enum Report {
     },
     /// A generation is over: one line a generation (rule R60).
     Ended(Summary),
+    /// The plugins that were loaded last are those of this generation, whether a record has come for it or not (decision D16).
+    Reloaded {
+        /// The generation.
+        epoch: Epoch,
+    },
     /// Partitions went.
     Released {
         /// Which.

@@ -159,10 +159,10 @@ impl Generation {
         self.trouble.reruns.clear();
         self.trouble.bound =
             self.trouble.bound.and_then(|bound| bound.checked_mul(2)).filter(|bound| *bound < self.settings.limit_records);
-        self.next_epoch();
         // What was carried beyond the cut and goes with its partition is the next owner's (decision D2).
         summary.discarded = self.release();
         self.report(Report::Ended(summary));
+        self.next_epoch();
         if self.wishes.stop.is_some() {
             self.finish(Outcome::Stopped);
         }

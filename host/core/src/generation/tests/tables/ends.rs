@@ -5,6 +5,7 @@ use crate::generation::tests::world::settings;
 use crate::generation::{AbortCause, Event, Plan};
 use crate::plugin::CommitPolicy::{AnyTime, GenerationEnd};
 use crate::plugin::EndReason;
+use crate::record::Epoch;
 use std::time::Duration;
 
 #[test]
@@ -154,6 +155,7 @@ fn t59_a_reload_on_an_idle_topic_needs_no_record() {
         world.event(Event::PluginsReady(Plan { policy: GenerationEnd }));
         world.settle();
         assert!(world.machine.epoch() > epoch, "with {records} records before");
+        assert_eq!(reloads(&world), [world.machine.epoch()]);
         assert_eq!(world.hooks().len(), usize::from(records > 0), "no hook for who got no record");
     }
 }
@@ -172,6 +174,7 @@ fn t60_a_reload_and_a_rebalance_share_one_end_in_either_order() {
         }
         world.settle();
         assert_eq!(world.hooks(), [EndReason::Rebalance], "reload first: {reload_first}");
+        assert_eq!(reloads(&world), [world.machine.epoch()]);
         assert_eq!(releases(&world), 1);
     }
 }
@@ -184,6 +187,13 @@ fn t60_two_reloads_at_once_share_one_end() {
     }
     world.settle();
     assert_eq!(world.hooks(), [EndReason::Reload]);
+    assert_eq!(reloads(&world), [world.machine.epoch()]);
+}
+
+/// The generations that new plugins were told for.
+fn reloads(world: &World) -> Vec<Epoch> {
+    let told = |effect: &Effect| if let Effect::Report(Report::Reloaded { epoch }) = effect { Some(*epoch) } else { None };
+    world.log.iter().filter_map(told).collect()
 }
 
 #[test]
