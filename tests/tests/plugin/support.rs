@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use tidegate::plugin::{Engine, Limits, LoadError, Plugin, Settings, TransformSpec};
 use tidegate_core::output::{Outputs, Target, Topics};
 use tidegate_core::plugin::{Cancel, CommitPolicy, EndReason, Failure, Instance, Place, Transform};
@@ -193,6 +193,13 @@ fn text(value: &serde_json::Value) -> String {
 
 /// What plugins write to the log of this thread meanwhile.
 pub(crate) fn lines_of(run: impl FnOnce()) -> Vec<Line> {
+    // A thread of another test, without a subscriber, may be the first to come by a place that logs. tracing then switches the place off for
+    // all threads, as long as there was only one subscriber so far. With one for every thread, which wants all, no place is ever off.
+    static EVERYWHERE: Once = Once::new();
+    EVERYWHERE.call_once(|| {
+        let wants_all = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(io::sink).finish();
+        tracing::subscriber::set_global_default(wants_all).unwrap();
+    });
     let sink = Sink::default();
     let writer = sink.clone();
     let subscriber =
