@@ -57,8 +57,8 @@ impl Plugin for Quakes {
 
     fn process<'a>(&mut self, message: Message<'a>, outputs: &mut Outputs<'a>) -> Result<(), Failure> {
         let value = message.value.as_deref().ok_or_else(|| Failure::reject("a feature is expected, not null"))?;
-        let feature: Feature<'_> =
-            serde_json::from_slice(value).map_err(|error| Failure::reject(format!("not a GeoJSON feature of an earthquake: {error}")))?;
+        let feature: Feature<'_> = serde_json::from_slice(value)
+            .map_err(|error| Failure::reject(format!("not a GeoJSON feature of an earthquake: {error}")))?;
         let Some(magnitude) = feature.properties.mag.filter(|magnitude| *magnitude >= self.magnitude) else {
             return Ok(());
         };
@@ -106,11 +106,16 @@ mod tests {
 
     #[test]
     fn a_strong_quake_becomes_an_alert_under_its_region() {
-        let mut message = Message::new(b"any", br#"{"id":"us1","properties":{"mag":6.4,"place":"22km NNE of Hualian, Taiwan","time":1517932242000,"tsunami":0}}"#);
+        let mut message = Message::new(
+            b"any",
+            br#"{"id":"us1","properties":{"mag":6.4,"place":"22km NNE of Hualian, Taiwan","time":1517932242000,"tsunami":0}}"#,
+        );
         message.headers.push("record-id", &b"7"[..]);
         let outputs = process(message).unwrap();
         let alert = &outputs.as_slice()[0];
-        let mut expected = r#"{"id":"us1","magnitude":6.4,"place":"22km NNE of Hualian, Taiwan","time":1517932242000,"level":"strong"}"#.to_owned();
+        let mut expected =
+            r#"{"id":"us1","magnitude":6.4,"place":"22km NNE of Hualian, Taiwan","time":1517932242000,"level":"strong"}"#
+                .to_owned();
         if cfg!(feature = "v2") {
             expected = expected.replace('}', r#","tsunami":false}"#);
         }

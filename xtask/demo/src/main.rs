@@ -48,9 +48,11 @@ fn main() -> ExitCode {
 }
 
 fn arguments(mut words: impl Iterator<Item = OsString>) -> Result<Arguments> {
-    let mut next = |what: &str| words.next().with_context(|| format!("{what} is missing: run this by `cargo xtask demo --kafka`"));
+    let mut next =
+        |what: &str| words.next().with_context(|| format!("{what} is missing: run this by `cargo xtask demo --kafka`"));
     let mut path = |what: &str| next(what).map(PathBuf::from);
-    let (host, first, second, example) = (path("the host")?, path("the plugin")?, path("its next version")?, path("the example")?);
+    let (host, first, second, example) =
+        (path("the host")?, path("the plugin")?, path("its next version")?, path("the example")?);
     let rate = next("the rate")?.to_string_lossy().parse().context("the rate is a number of records a second")?;
     if rate == 0 {
         bail!("a rate of 0 records a second shows nothing");

@@ -116,7 +116,8 @@ pub(crate) mod tests {
 
     /// Three quakes, the first and the last of which are worth an alert.
     pub(crate) fn week() -> Week {
-        let line = |id: &str, magnitude: &str| format!(r#"{{"id":"{id}","properties":{{"mag":{magnitude},"place":"Banda Sea"}}}}"#);
+        let line =
+            |id: &str, magnitude: &str| format!(r#"{{"id":"{id}","properties":{{"mag":{magnitude},"place":"Banda Sea"}}}}"#);
         Week::parse(&[line("a", "4.5"), line("b", "4.4"), line("c", "6")].join("\n"), 4.5).unwrap()
     }
 }
