@@ -1,7 +1,9 @@
 //! The host: how `tidegate-core` meets Kafka, wasmtime and people.
 
+pub mod app;
 pub mod config;
 pub mod exit;
+pub mod identity;
 pub mod kafka;
 pub mod observe;
 pub mod plugin;

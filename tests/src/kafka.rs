@@ -20,6 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 
 pub use cluster::OwnCluster;
 pub use group::Member;
@@ -113,12 +114,14 @@ impl Kafka {
         ids
     }
 
-    /// End offset of each partition: the next offset that is written, whatever lies before it.
+    /// End offset of each partition: the next offset that is written, also where an open transaction lies before it.
     #[must_use]
     pub fn end_offsets(&self, topic: &str) -> BTreeMap<i32, i64> {
-        let admin = self.admin();
+        // A client that reads committed records only, as is the default, would be told the start of the first open transaction.
+        let consumer: BaseConsumer =
+            self.config().set("isolation.level", "read_uncommitted").create().expect("the configuration is valid");
         let end = |partition| {
-            let (_, high) = admin.inner().fetch_watermarks(topic, partition, PATIENCE).expect("Kafka answers with offsets");
+            let (_, high) = consumer.fetch_watermarks(topic, partition, PATIENCE).expect("Kafka answers with offsets");
             (partition, high)
         };
         self.partitions(topic).into_iter().map(end).collect()
@@ -140,7 +143,8 @@ impl Kafka {
 
     fn config(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", &self.bootstrap);
+        // A frozen broker takes connections and never answers: the default would wait a minute before it asks another one.
+        config.set("bootstrap.servers", &self.bootstrap).set("socket.timeout.ms", "6000");
         config
     }
 }

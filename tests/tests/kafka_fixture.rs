@@ -45,6 +45,8 @@ fn committed_readers_see_neither_aborted_nor_open_transactions() {
     let values = |records: Vec<tidegate_tests::kafka::Stored>| records.iter().map(|r| r.value_text()).collect::<Vec<_>>();
     assert_eq!(values(kafka.read_all(&topic)), ["committed"]);
     assert_eq!(values(kafka.read_uncommitted(&topic)), ["committed", "aborted", "open"]);
+    let end_while_open = kafka.end_offsets(&topic)[&0];
+    assert_eq!(end_while_open, 5, "three records and two markers");
     open.commit();
     assert_eq!(values(kafka.read_at_least(&topic, 2)), ["committed", "open"]);
 }

@@ -6,6 +6,7 @@
 
 mod jars;
 mod node;
+mod temporary;
 pub mod wire;
 
 use std::fs;
@@ -16,6 +17,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::workspace;
 use node::Node;
+
+pub use temporary::Temporary;
 
 /// Bound of a start: four seconds for one node on an idle machine, ten for three; the rest is for loaded ones.
 const START: Duration = Duration::from_secs(120);
@@ -29,18 +32,28 @@ pub enum Life {
     OfTheStarter,
 }
 
+/// What a node's Java machine is tuned for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tuning {
+    /// A short life among other processes: 512 MiB of heap, and no effort of the compiler that a few minutes do not repay.
+    Start,
+    /// Load: 2 GiB of heap and Java's own defaults.
+    Load,
+}
+
 /// A cluster of one or more nodes, each broker and controller. Dropping it leaves it running: [`Cluster::stop`] ends it.
 #[derive(Debug)]
 pub struct Cluster {
     folder: PathBuf,
     nodes: Vec<Node>,
     life: Life,
+    tuning: Tuning,
 }
 
 impl Cluster {
     /// Starts `count` nodes in `folder` (made if missing, emptied of an earlier cluster) and waits until they serve groups and
     /// transactions. Refuses a folder whose cluster runs.
-    pub fn start(folder: &Path, count: usize, life: Life) -> Result<Self> {
+    pub fn start(folder: &Path, count: usize, life: Life, tuning: Tuning) -> Result<Self> {
         ensure!((1..=9).contains(&count), "a cluster has 1 to 9 nodes, not {count}");
         if let Some(mut earlier) = Self::open(folder)? {
             ensure!(!earlier.nodes.iter().any(Node::is_running), "Kafka already runs in {}", folder.display());
@@ -50,7 +63,7 @@ impl Cluster {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let folder = folder.canonicalize().with_context(|| format!("cannot resolve {}", folder.display()))?;
         let nodes = node::lay_out(&folder, count)?;
-        let mut cluster = Self { folder, nodes, life };
+        let mut cluster = Self { folder, nodes, life, tuning };
         match cluster.bring_up(&libraries) {
             Ok(()) => Ok(cluster),
             Err(error) => {
@@ -66,7 +79,7 @@ impl Cluster {
     pub fn open(folder: &Path) -> Result<Option<Self>> {
         let Ok(folder) = folder.canonicalize() else { return Ok(None) };
         let nodes = node::find(&folder)?;
-        Ok((!nodes.is_empty()).then_some(Self { folder, nodes, life: Life::OfItsOwn }))
+        Ok((!nodes.is_empty()).then_some(Self { folder, nodes, life: Life::OfItsOwn, tuning: Tuning::Start }))
     }
 
     /// Bootstrap servers of all nodes, `127.0.0.1:PORT,...`.
@@ -99,10 +112,10 @@ impl Cluster {
     /// Starts a killed node again on its data and ports, and waits until every running node sees it.
     pub fn restart(&mut self, id: u32) -> Result<()> {
         let libraries = jars::fetch()?;
-        let life = self.life;
+        let (life, tuning) = (self.life, self.tuning);
         let node = self.node_mut(id)?;
         ensure!(!node.is_running(), "node {id} runs already");
-        node.spawn(&libraries, life)?;
+        node.spawn(&libraries, life, tuning)?;
         self.wait_until_serving()
     }
 
@@ -134,7 +147,7 @@ impl Cluster {
     fn bring_up(&mut self, libraries: &Path) -> Result<()> {
         node::format(&self.nodes, libraries)?;
         for node in &mut self.nodes {
-            node.spawn(libraries, self.life)?;
+            node.spawn(libraries, self.life, self.tuning)?;
         }
         self.wait_until_serving()?;
         self.warm_up()?;
@@ -216,7 +229,7 @@ fn start(folder: &Path, count: usize) -> Result<()> {
     if let Some(mut broken) = Cluster::open(folder)? {
         broken.stop()?;
     }
-    let cluster = Cluster::start(folder, count, Life::OfItsOwn)?;
+    let cluster = Cluster::start(folder, count, Life::OfItsOwn, Tuning::Start)?;
     println!("{}", cluster.bootstrap());
     Ok(())
 }

@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stdout, reason = "a task speaks to the person who started it")]
 
+pub mod bench;
 pub mod demo;
 pub mod kafka;
 pub mod run;

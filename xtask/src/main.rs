@@ -8,6 +8,8 @@ const USAGE: &str = "\
 usage: cargo xtask TASK
 
   test [FILTER...]                    check and test everything, on a Kafka of its own; with a filter only the tests it names
+  bench [--rounds R] [--records N] [--only NAMES]
+                                      measure Tidegate beside bare loops over librdkafka, on a Kafka of its own
   demo --kafka [--rate N]             show the product at work on a real Kafka, for half a minute
   kafka start [--nodes N] [--dir D]   start Apache Kafka on free ports of 127.0.0.1 and print its bootstrap servers
   kafka stop [--dir D]                end it and remove its data
@@ -18,6 +20,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
+        ["bench", rest @ ..] => xtask::bench::command(rest),
         ["kafka", rest @ ..] => xtask::kafka::command(rest),
         ["demo", rest @ ..] => xtask::demo::command(rest),
         ["test", filter @ ..] => xtask::test::command(filter),

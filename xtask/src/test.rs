@@ -2,14 +2,13 @@
 //!
 //! A step that fails does not stop the ones that do not lean on it: one run tells all that is wrong.
 
-use std::fs::{self, File, TryLockError};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
-use crate::kafka::{Cluster, Life};
+use crate::kafka::{Temporary, Tuning};
 use crate::run::Interrupt;
 use crate::tools::{self, Tool, WASM};
 use crate::workspace::{self, Metadata};
@@ -23,8 +22,6 @@ pub fn command(filter: &[&str]) -> Result<()> {
     let interrupt = Interrupt::listen()?;
     check_tools()?;
     let root = workspace::root()?;
-    fs::create_dir_all(root.join("target")).context("cannot make the target folder")?;
-    let _lock = lock(&root.join("target/test.lock"))?;
     let metadata = Metadata::read()?;
     let mut steps = Steps { interrupt, root, done: Vec::new() };
     let finished = if filter.is_empty() { steps.everything(&metadata) } else { steps.tests(&metadata, filter) };
@@ -41,37 +38,6 @@ fn check_tools() -> Result<()> {
         bail!("the tests need more than is here\n{}", missing.join("\n"));
     }
     Ok(())
-}
-
-/// Holds off a second run in this workspace: it would take this one's Kafka for a leftover.
-fn lock(path: &Path) -> Result<File> {
-    let file = File::create(path).with_context(|| format!("cannot make {}", path.display()))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => bail!("another cargo xtask test runs in this workspace: wait for it"),
-        Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("cannot lock {}", path.display())),
-    }
-}
-
-/// A Kafka that ends with this value.
-struct OwnKafka(Cluster);
-
-impl OwnKafka {
-    fn start(folder: &Path) -> Result<Self> {
-        // A run that was killed could not stop its own.
-        if let Some(mut leftover) = Cluster::open(folder)? {
-            leftover.stop()?;
-        }
-        Cluster::start(folder, 1, Life::OfItsOwn).map(Self)
-    }
-}
-
-impl Drop for OwnKafka {
-    fn drop(&mut self) {
-        if let Err(error) = self.0.stop() {
-            println!("Kafka could not be stopped: {error:#}");
-        }
-    }
 }
 
 struct Steps {
@@ -112,7 +78,7 @@ impl Steps {
             return Ok(());
         }
         let start = Instant::now();
-        let kafka = OwnKafka::start(&self.root.join("target/kafka-test"));
+        let kafka = Temporary::start(&self.root.join("target/kafka-test"), Tuning::Start);
         self.note("Kafka", start, kafka.is_ok());
         let kafka = kafka?;
         if self.interrupt.is_set() {
@@ -120,7 +86,7 @@ impl Steps {
         }
         let mut tests = workspace::cargo();
         tests.args(["test", "--workspace"]).args(arguments);
-        tests.env(KAFKA, kafka.0.bootstrap());
+        tests.env(KAFKA, kafka.bootstrap());
         tests.env(PLUGINS, metadata.target()?.join(WASM).join("plugin"));
         self.step("tests", &mut tests).map(drop)
     }

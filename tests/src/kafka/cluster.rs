@@ -1,7 +1,7 @@
 //! A cluster of a test's own, for tests that kill or freeze nodes.
 
 use tempfile::TempDir;
-use xtask::kafka::{Cluster, Life};
+use xtask::kafka::{Cluster, Life, Tuning};
 
 use super::Kafka;
 
@@ -17,7 +17,7 @@ impl OwnCluster {
     #[must_use]
     pub fn start(nodes: usize) -> Self {
         let folder = TempDir::with_prefix("tidegate-kafka-").expect("a temporary folder can be made");
-        let cluster = Cluster::start(folder.path(), nodes, Life::OfTheStarter)
+        let cluster = Cluster::start(folder.path(), nodes, Life::OfTheStarter, Tuning::Start)
             .unwrap_or_else(|error| panic!("cannot start Kafka: {error:#}"));
         Self { cluster, _folder: folder }
     }

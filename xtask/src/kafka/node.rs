@@ -11,14 +11,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use super::{Life, until};
+use super::{Life, Tuning, until};
 
 /// Ports are looked for below the range that the system gives to outgoing connections: one of those could take a killed node's
 /// port before the node is back.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
-/// A small heap, and no effort of the compiler that a short life does not repay.
-const JAVA: [&str; 4] = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"];
+const START: &[&str] = &["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
+const LOAD: &[&str] = &["-Xms2g", "-Xmx2g"];
 
 /// Any 16 bytes in the alphabet of base 64: clusters here never meet.
 const CLUSTER: &str = "dGlkZWdhdGUtdGVzdHMtMQ";
@@ -114,7 +114,7 @@ pub(super) fn find(cluster: &Path) -> Result<Vec<Node>> {
 pub(super) fn format(nodes: &[Node], libraries: &Path) -> Result<()> {
     let mut children = Vec::new();
     for node in nodes {
-        let mut command = node.java(libraries, "kafka.tools.StorageTool")?;
+        let mut command = node.java(libraries, Tuning::Start, "kafka.tools.StorageTool")?;
         command.args(["format", "-t", CLUSTER, "-c", "node.properties"]);
         children.push((node, command.spawn().context("cannot run java")?));
     }
@@ -165,8 +165,8 @@ impl Node {
     }
 
     /// Starts the node's process.
-    pub(super) fn spawn(&mut self, libraries: &Path, life: Life) -> Result<()> {
-        let mut command = self.java(libraries, "kafka.Kafka")?;
+    pub(super) fn spawn(&mut self, libraries: &Path, life: Life, tuning: Tuning) -> Result<()> {
+        let mut command = self.java(libraries, tuning, "kafka.Kafka")?;
         command.arg(self.folder.join("node.properties"));
         if life == Life::OfItsOwn {
             command.process_group(0);
@@ -214,11 +214,15 @@ impl Node {
         self.process.and_then(|process| i32::try_from(process).ok()).and_then(Pid::from_raw)
     }
 
-    fn java(&self, libraries: &Path, class: &str) -> Result<Command> {
+    fn java(&self, libraries: &Path, tuning: Tuning, class: &str) -> Result<Command> {
         let log = File::options().create(true).append(true).open(self.log()).context("cannot open the log")?;
+        let flags = match tuning {
+            Tuning::Start => START,
+            Tuning::Load => LOAD,
+        };
         let mut command = Command::new("java");
         command
-            .args(JAVA)
+            .args(flags)
             .arg("-Dlog4j2.configurationFile=log4j2.xml")
             .arg("-cp")
             .arg(libraries.join("*"))

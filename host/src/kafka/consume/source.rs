@@ -1,0 +1,95 @@
+//! What is read of one partition: its queue, and what a read left over.
+
+use super::super::ffi::{Message, PartitionQueue};
+use super::super::records::{Batch, Strays};
+use rdkafka::client::{Client, ClientContext};
+use rdkafka::message::OwnedMessage;
+use rdkafka::types::RDKafkaRespErr;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use tidegate_core::consume::{Read, ReadError};
+use tidegate_core::record::Offset;
+
+const AUTO_OFFSET_RESET: i32 = RDKafkaRespErr::RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET as i32;
+/// The offset of an error that says there is no committed one (FACTS F4).
+const NO_OFFSET: i64 = -1001;
+
+/// The queue of an assigned partition.
+pub(super) struct Source {
+    queue: PartitionQueue,
+    /// It may hold something: it woke the driver, or was not read to empty.
+    marked: bool,
+    /// Came behind an error in the same read.
+    carry: VecDeque<Message>,
+    strays: Vec<OwnedMessage>,
+    scratch: Vec<Message>,
+}
+
+impl Source {
+    /// A new queue may hold something already, which does not wake.
+    pub(super) fn new(queue: PartitionQueue) -> Self {
+        Self { queue, marked: true, carry: VecDeque::new(), strays: Vec::new(), scratch: Vec::new() }
+    }
+
+    pub(super) fn mark(&mut self) {
+        self.marked = true;
+    }
+
+    pub(super) fn is_marked(&self) -> bool {
+        self.marked
+    }
+
+    pub(super) fn add_stray(&mut self, message: OwnedMessage) {
+        self.strays.push(message);
+        self.marked = true;
+    }
+
+    /// Drops what was taken from the queue and not handed over yet.
+    pub(super) fn forget(&mut self) {
+        self.carry.clear();
+        self.strays.clear();
+        self.marked = true;
+    }
+
+    /// Takes records up to the first error.
+    pub(super) fn read<C: ClientContext>(&mut self, client: &Client<C>, max: usize, out: &Arc<AtomicUsize>) -> Read {
+        if !self.strays.is_empty() {
+            let strays = Strays::new(std::mem::take(&mut self.strays));
+            return Read { records: Some((strays.info(), Box::new(strays))), error: None, emptied: false };
+        }
+        let emptied = self.fill(client, max);
+        let error = self.scratch.iter().position(|message| !message.is_record()).and_then(|at| self.cut(at));
+        self.marked = !emptied || !self.carry.is_empty();
+        if self.scratch.is_empty() {
+            return Read { records: None, error, emptied: !self.marked };
+        }
+        // The scratch keeps its room; the batch gets a vector of just its size.
+        let batch = Batch::new(self.scratch.drain(..).collect(), out);
+        Read { records: Some((batch.info(), Box::new(batch))), error, emptied: !self.marked }
+    }
+
+    /// Puts the next messages into the scratch. True when nothing is left behind them.
+    fn fill<C: ClientContext>(&mut self, client: &Client<C>, max: usize) -> bool {
+        if self.carry.is_empty() {
+            self.queue.take(client, max, &mut self.scratch);
+            return self.scratch.len() < max;
+        }
+        self.scratch.extend(self.carry.drain(..max.min(self.carry.len())));
+        false
+    }
+
+    /// Takes the error at `at` out; what is behind it waits for the next read.
+    fn cut(&mut self, at: usize) -> Option<ReadError> {
+        for later in self.scratch.drain(at + 1..).rev() {
+            self.carry.push_front(later);
+        }
+        let message = self.scratch.pop()?;
+        let (code, text) = message.error()?;
+        Some(match (code, message.offset()) {
+            (AUTO_OFFSET_RESET, NO_OFFSET) => ReadError::NoCommittedOffset,
+            (AUTO_OFFSET_RESET, offset) if offset >= 0 => ReadError::OutOfRange(Offset(offset)),
+            _ => ReadError::Other(text),
+        })
+    }
+}

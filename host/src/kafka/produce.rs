@@ -1,0 +1,429 @@
+//! The transactional producer. Only the writer's thread calls it (decision D7).
+
+use super::ffi::{self, GroupMetadata, HeaderList, Produce, Topic};
+use super::names::Names;
+use super::settings::KafkaSettings;
+use super::transaction::{Fault, is_forbidden};
+use super::without_secret;
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use rdkafka::message::DeliveryResult;
+use rdkafka::producer::{BaseProducer, NoCustomPartitioner, Producer as _, ProducerContext};
+use rdkafka::{Offset as Place, Statistics, TopicPartitionList};
+use std::ffi::CString;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use tidegate_core::output::{Outputs, Target, Topics};
+use tidegate_core::produce::{ErrorClass, ProducerError, Queued, TransactionalProducer};
+use tidegate_core::record::{Offset, PartitionId};
+
+/// The longest wait of one C flush: failed reports must be polled in between (FACTS F7).
+const FLUSH_STEP: Duration = Duration::from_millis(10);
+/// The same for an abort.
+const ABORT_STEP: Duration = Duration::from_millis(20);
+/// The same for the initialisation, which may last long and whose log lines should be seen.
+const INIT_STEP: Duration = Duration::from_secs(1);
+const INIT_PAUSE: Duration = Duration::from_millis(50);
+
+type Client = BaseProducer<ProducerLog>;
+
+/// A transactional producer over librdkafka.
+pub struct KafkaProducer {
+    settings: KafkaSettings,
+    topics: Arc<Topics>,
+    names: Arc<Names>,
+    /// Before the client, so that they are dropped before it. Empty only while a new client is made.
+    handles: Vec<Topic>,
+    client: Option<Arc<Client>>,
+    nudge: Nudge,
+    /// Asks for committed offsets; made when it is first needed.
+    reader: Option<BaseConsumer>,
+    /// Of clients before this one.
+    failed_before: u64,
+    /// The transaction was aborted, and then no new client could be made yet.
+    is_stale: bool,
+}
+
+/// Wakes a producer whose call waits for a coordinator that is gone, from a watchdog's thread (FACTS D8).
+#[derive(Clone, Debug, Default)]
+pub struct Nudge {
+    client: Arc<Mutex<Weak<Client>>>,
+    brokers: CString,
+}
+
+impl std::fmt::Debug for ProducerLog {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ProducerLog")
+    }
+}
+
+impl Nudge {
+    /// Names the brokers to the client once more. Does nothing when there is no client.
+    pub fn nudge(&self) {
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        if let Some(client) = client {
+            ffi::add_brokers(client.client(), &self.brokers);
+        }
+    }
+}
+
+/// The context of the producer.
+struct ProducerLog {
+    served: AtomicU64,
+    failed: AtomicU64,
+    last_failure: Mutex<Option<String>>,
+}
+
+impl ProducerLog {
+    fn serve(&self) {
+        self.served.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl ClientContext for ProducerLog {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.serve();
+        super::log::line("producer", level, facility, message);
+    }
+
+    fn stats(&self, _: Statistics) {
+        self.serve();
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.serve();
+        tracing::warn!(target: "kafka", role = "producer", %error, "{reason}");
+    }
+}
+
+impl ProducerContext<NoCustomPartitioner> for ProducerLog {
+    type DeliveryOpaque = ();
+
+    /// Only failed ones come here (`delivery.report.only.error`).
+    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+        self.serve();
+        let Err((error, message)) = result else { return };
+        // An abort purges what is queued: nothing has failed then.
+        if matches!(error.rdkafka_error_code(), Some(Code::PurgeQueue | Code::PurgeInflight)) {
+            return;
+        }
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        let topic = rdkafka::Message::topic(message);
+        let said = format!("a record for {topic}-{} was not delivered: {error}", rdkafka::Message::partition(message));
+        tracing::debug!(target: "kafka", role = "producer", "{said}");
+        *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
+    }
+}
+
+impl KafkaProducer {
+    /// Makes the client and asks the broker for its producer id, which also ends what a predecessor left open (rule R48).
+    ///
+    /// # Errors
+    /// [`ErrorClass::Retriable`] when no broker answered within `timeout`; [`ErrorClass::Forbidden`]; [`ErrorClass::Fatal`] when
+    /// librdkafka refuses the settings.
+    pub fn new(
+        settings: &KafkaSettings,
+        topics: Arc<Topics>,
+        names: Arc<Names>,
+        timeout: Duration,
+    ) -> Result<Self, ProducerError> {
+        let brokers = CString::new(settings.brokers.join(",")).map_err(|_| fatal("kafka.brokers holds a zero byte".into()))?;
+        let nudge = Nudge { client: Arc::default(), brokers };
+        let (settings, handles) = (settings.clone(), Vec::new());
+        let mut producer =
+            Self { settings, topics, names, handles, client: None, nudge, reader: None, failed_before: 0, is_stale: false };
+        producer.connect(timeout)?;
+        Ok(producer)
+    }
+
+    /// A handle that wakes a call which hangs.
+    pub fn nudge(&self) -> Nudge {
+        self.nudge.clone()
+    }
+
+    /// Records that the broker refused for good since the start.
+    pub fn failed_deliveries(&self) -> u64 {
+        self.failed_before + self.client.as_ref().map_or(0, |client| client.context().failed.load(Ordering::Relaxed))
+    }
+
+    fn connect(&mut self, timeout: Duration) -> Result<(), ProducerError> {
+        let deadline = Instant::now() + timeout;
+        let context = ProducerLog { served: AtomicU64::new(0), failed: AtomicU64::new(0), last_failure: Mutex::new(None) };
+        let made = self.settings.producer().create_with_context(context);
+        let client: Arc<Client> =
+            Arc::new(made.map_err(|error| fatal(format!("cannot make the Kafka producer: {}", without_secret(&error))))?);
+        for name in self.topics.names() {
+            let c_name = CString::new(&**name).map_err(|_| fatal(format!("the topic name {name:?} holds a zero byte")))?;
+            let handle = Topic::of(client.client(), &c_name).ok_or_else(|| fatal(format!("{name:?} is no name for a topic")))?;
+            self.handles.push(handle);
+        }
+        *self.nudge.client.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&client);
+        let begun = init(&client, deadline);
+        self.client = Some(client);
+        begun
+    }
+
+    fn disconnect(&mut self) {
+        self.failed_before = self.failed_deliveries();
+        self.handles.clear();
+        self.client = None;
+    }
+
+    /// The client; an error when [`TransactionalProducer::replace`] has failed to make one.
+    fn client(&self) -> Result<&Client, ProducerError> {
+        self.client.as_deref().ok_or_else(|| fatal("there is no producer: the last attempt to make one has failed".into()))
+    }
+
+    fn list(&self, offsets: &[(PartitionId, Offset)]) -> TopicPartitionList {
+        let mut list = TopicPartitionList::with_capacity(offsets.len());
+        for (id, offset) in offsets {
+            let name = self.names.name(*id);
+            list.add_partition_offset(&name.topic, name.partition, Place::Offset(offset.0))
+                .expect("an offset of a partition is never negative");
+        }
+        list
+    }
+
+    fn ask_committed(
+        &mut self,
+        partitions: &[PartitionId],
+        timeout: Duration,
+    ) -> Result<Vec<(PartitionId, Option<Offset>)>, KafkaError> {
+        if self.reader.is_none() {
+            self.reader = Some(self.settings.reader().create()?);
+        }
+        let reader = self.reader.as_ref().expect("it was just made");
+        let mut list = TopicPartitionList::with_capacity(partitions.len());
+        for id in partitions {
+            let name = self.names.name(*id);
+            list.add_partition(&name.topic, name.partition);
+        }
+        let answer = reader.committed_offsets(list, timeout)?;
+        // Its log and errors wait in its queue.
+        while reader.poll(Duration::ZERO).is_some() {}
+        answer
+            .elements()
+            .iter()
+            .map(|element| {
+                element.error()?;
+                let offset = match element.offset() {
+                    Place::Offset(offset) => Some(Offset(offset)),
+                    Place::Beginning | Place::End | Place::Stored | Place::Invalid | Place::OffsetTail(_) => None,
+                };
+                Ok((self.names.id(element.topic(), element.partition()), offset))
+            })
+            .collect()
+    }
+}
+
+fn fatal(message: String) -> ProducerError {
+    ProducerError { class: ErrorClass::Fatal, message }
+}
+
+/// Serves everything that is queued; a poll serves one event.
+fn serve(client: &Client) {
+    let context = client.context();
+    loop {
+        let served = context.served.load(Ordering::Relaxed);
+        client.poll(Duration::ZERO);
+        if context.served.load(Ordering::Relaxed) == served {
+            return;
+        }
+    }
+}
+
+fn remaining(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
+}
+
+fn init(client: &Client, deadline: Instant) -> Result<(), ProducerError> {
+    loop {
+        let result = client.init_transactions(remaining(deadline).clamp(Duration::from_millis(1), INIT_STEP));
+        serve(client);
+        let Err(error) = result else { return Ok(()) };
+        let fault = fault_of(client, &error);
+        if !fault.retriable || remaining(deadline).is_zero() {
+            return Err(fault.told("init_transactions", ErrorClass::Fatal));
+        }
+        // A refusal that comes at once must not be repeated at once.
+        client.poll(INIT_PAUSE.min(remaining(deadline)));
+    }
+}
+
+/// The error, with the cause in the place of the general "fatal".
+fn fault_of(client: &Client, error: &KafkaError) -> Fault {
+    cause(client, Fault::of(error))
+}
+
+fn cause(client: &Client, mut fault: Fault) -> Fault {
+    if (fault.fatal || fault.code == Code::Fatal)
+        && let Some((code, reason)) = client.client().fatal_error()
+    {
+        fault = Fault { code, fatal: true, message: reason, ..fault };
+    }
+    fault
+}
+
+impl TransactionalProducer for KafkaProducer {
+    type Group = GroupMetadata;
+
+    fn begin(&mut self) -> Result<(), ProducerError> {
+        let client = self.client()?;
+        *client.context().last_failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        client.begin_transaction().map_err(|error| {
+            let mut told = fault_of(client, &error).told("begin_transaction", ErrorClass::Fatal);
+            if told.class == ErrorClass::Retriable {
+                told.class = ErrorClass::Fatal;
+            }
+            told
+        })
+    }
+
+    fn produce(&mut self, outputs: &Outputs, index: usize) -> Queued {
+        let output = outputs.get(index);
+        let topic = match output.target {
+            Target::Topic(topic) => Some(topic),
+            Target::Onward => self.topics.main(),
+        };
+        let Some(handle) = topic.and_then(|topic| self.handles.get(usize::from(topic.0))) else {
+            return Queued::Refused("the pipeline has no such output topic".into());
+        };
+        let Some(client) = self.client.as_deref() else {
+            return Queued::Fatal(fatal("there is no producer".into()));
+        };
+        let headers = outputs.header_count(index);
+        let result = ffi::produce(
+            client.client(),
+            Produce {
+                topic: handle,
+                partition: output.partition.unwrap_or(-1),
+                timestamp: output.timestamp.unwrap_or(0),
+                key: output.key,
+                value: output.value,
+                headers: (headers > 0).then(|| HeaderList::of(output.headers.iter(), headers)),
+            },
+        );
+        match result {
+            Ok(()) => Queued::Yes,
+            Err(fault) if fault.code == Code::QueueFull => Queued::Full,
+            Err(fault) => refused(client, fault),
+        }
+    }
+
+    fn poll(&mut self) {
+        if let Some(client) = &self.client {
+            serve(client);
+        }
+    }
+
+    fn flush(&mut self, step: Duration) -> bool {
+        let Some(client) = self.client.as_deref() else { return true };
+        let deadline = Instant::now() + step;
+        loop {
+            if ffi::flush(client.client(), FLUSH_STEP.min(remaining(deadline))) {
+                return true;
+            }
+            serve(client);
+            if remaining(deadline).is_zero() {
+                return false;
+            }
+        }
+    }
+
+    fn send_offsets(
+        &mut self,
+        offsets: &[(PartitionId, Offset)],
+        group: &GroupMetadata,
+        timeout: Duration,
+    ) -> Result<(), ProducerError> {
+        let client = self.client()?;
+        ffi::send_offsets(client.client(), &self.list(offsets), group, timeout)
+            .map_err(|fault| cause(client, fault).told("send_offsets_to_transaction", ErrorClass::Abortable))
+    }
+
+    fn commit(&mut self, timeout: Duration) -> Result<(), ProducerError> {
+        let deadline = Instant::now() + timeout;
+        // The client's own flush inside of the commit serves no delivery report, and the crate's waits for 100 ms at a time. With
+        // nothing outstanding both return at once.
+        if !self.flush(timeout) {
+            let message = "commit_transaction: the broker has not answered for every record in time".into();
+            return Err(ProducerError { class: ErrorClass::Retriable, message });
+        }
+        let client = self.client()?;
+        serve(client);
+        client.commit_transaction(remaining(deadline).max(Duration::from_millis(1))).map_err(|error| {
+            let mut told = fault_of(client, &error).told("commit_transaction", ErrorClass::Abortable);
+            if let Some(failure) = client.context().last_failure.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
+                told.message = format!("{}; {failure}", told.message);
+            }
+            told
+        })
+    }
+
+    fn abort(&mut self, timeout: Duration) -> Result<(), ProducerError> {
+        let deadline = Instant::now() + timeout;
+        if !self.is_stale {
+            let client = self.client()?;
+            abort_by(client, deadline)?;
+            // A record that the broker refused leaves a gap in the sequence of its partition, for which the broker would refuse an
+            // innocent record of the next transaction. Only a new client begins a new sequence.
+            self.is_stale = client.context().last_failure.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        }
+        if self.is_stale { self.replace(remaining(deadline)) } else { Ok(()) }
+    }
+
+    fn replace(&mut self, timeout: Duration) -> Result<(), ProducerError> {
+        self.disconnect();
+        self.connect(timeout)?;
+        self.is_stale = false;
+        Ok(())
+    }
+
+    fn committed(
+        &mut self,
+        partitions: &[PartitionId],
+        timeout: Duration,
+    ) -> Result<Vec<(PartitionId, Option<Offset>)>, ProducerError> {
+        self.ask_committed(partitions, timeout).map_err(|error| {
+            let forbidden = error.rdkafka_error_code().is_some_and(is_forbidden);
+            let class = if forbidden { ErrorClass::Forbidden } else { ErrorClass::Retriable };
+            ProducerError { class, message: format!("reading committed offsets: {}", without_secret(&error)) }
+        })
+    }
+}
+
+fn abort_by(client: &Client, deadline: Instant) -> Result<(), ProducerError> {
+    loop {
+        // The abort purges, which makes reports, and then waits until they were polled (FACTS A7, F7).
+        let result = client.abort_transaction(remaining(deadline).clamp(Duration::from_millis(1), ABORT_STEP));
+        serve(client);
+        let Err(error) = result else { return Ok(()) };
+        let fault = fault_of(client, &error);
+        if !fault.retriable || remaining(deadline).is_zero() {
+            return Err(fault.told("abort_transaction", ErrorClass::Fatal));
+        }
+    }
+}
+
+/// What it means that the client did not take a record.
+fn refused(client: &Client, fault: Fault) -> Queued {
+    let fault = cause(client, fault);
+    if fault.fatal {
+        return Queued::Fatal(fault.told("produce", ErrorClass::Fatal));
+    }
+    if fault.code == Code::State {
+        // The transaction has failed already; the client takes nothing before it was aborted.
+        let message = format!("the transaction has failed: {}", fault.message);
+        return Queued::Fatal(ProducerError { class: ErrorClass::Abortable, message });
+    }
+    Queued::Refused(format!("{} ({:?})", fault.message, fault.code))
+}
+
+impl Drop for KafkaProducer {
+    fn drop(&mut self) {
+        self.disconnect();
+    }
+}
