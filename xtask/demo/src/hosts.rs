@@ -73,7 +73,7 @@ pub(crate) struct Host {
 impl Host {
     /// Starts `tidegate run FILE`; the lines of its log go to `lines`.
     pub(crate) fn start(host: usize, binary: &Path, file: &Path, bootstrap: &str, lines: Sender<Line>) -> Result<Self> {
-        let state = file.parent().context("the pipeline lies in a folder")?.join("state");
+        let state = file.with_file_name("state");
         let mut child = Command::new(binary)
             .args(["run", "--log-format", "json"])
             .arg(file)

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 use tidegate_tests::kafka;
-use xtask::kafka::{Cluster, Life};
+use xtask::kafka::{Temporary, Tuning};
 use xtask::run::Interrupt;
 
 use crate::Arguments;
@@ -53,17 +53,19 @@ pub(crate) fn tell(arguments: &Arguments, screen: &mut Screen) -> Result<()> {
     introduce(screen, &week, arguments.rate);
     let folder = TempDir::with_prefix("tidegate-demo-").context("cannot make a temporary folder")?;
     screen.live("  starting Kafka ...");
-    let kafka = OwnKafka::start(&folder.path().join("kafka"))?;
+    let kafka = Temporary::start(&folder.path().join("kafka"), Tuning::Start)?;
     ensure!(!interrupt.is_set(), "interrupted");
     screen.settle();
-    fs::copy(arguments.example.join("pipeline.yaml"), folder.path().join("pipeline.yaml"))
-        .context("cannot copy pipeline.yaml")?;
-    replace(&arguments.first, &folder.path().join(PLUGIN))?;
-    let bootstrap = kafka.0.bootstrap();
+    // A folder of their own, as in a deployment: the hosts watch it.
+    let deployed = folder.path().join("hosts");
+    fs::create_dir(&deployed).context("cannot make a folder for the hosts")?;
+    fs::copy(arguments.example.join("pipeline.yaml"), deployed.join("pipeline.yaml")).context("cannot copy pipeline.yaml")?;
+    replace(&arguments.first, &deployed.join(PLUGIN))?;
+    let bootstrap = kafka.bootstrap();
     for topic in [INPUT, OUTPUT] {
         kafka::Kafka::at(&bootstrap).create_topic(topic, PARTITIONS, 1);
     }
-    let mut story = Story::begin(arguments, screen, interrupt, week, folder.path(), &bootstrap)?;
+    let mut story = Story::begin(arguments, screen, interrupt, week, &deployed, &bootstrap)?;
     let (fed, kept) = story.acts()?;
     let alerts = kafka::Kafka::at(&bootstrap).read_all(OUTPUT);
     let expected = story.week.alerts(fed);
@@ -106,23 +108,6 @@ fn replace(component: &Path, place: &Path) -> Result<()> {
     let beside = place.with_extension("new");
     fs::copy(component, &beside).with_context(|| format!("cannot copy {}", component.display()))?;
     fs::rename(&beside, place).with_context(|| format!("cannot rename {}", beside.display()))
-}
-
-/// A Kafka that ends with this value.
-struct OwnKafka(Cluster);
-
-impl OwnKafka {
-    fn start(folder: &Path) -> Result<Self> {
-        Cluster::start(folder, 1, Life::OfItsOwn).map(Self)
-    }
-}
-
-impl Drop for OwnKafka {
-    fn drop(&mut self) {
-        if let Err(error) = self.0.stop() {
-            Screen::new().failure(&error.context("Kafka could not be stopped"));
-        }
-    }
 }
 
 struct Story<'a> {
