@@ -1,6 +1,7 @@
 //! The host: how `tidegate-core` meets Kafka, wasmtime and people.
 
 pub mod app;
+pub mod cli;
 pub mod config;
 pub mod exit;
 pub mod identity;
@@ -8,3 +9,5 @@ pub mod kafka;
 pub mod observe;
 pub mod plugin;
 pub mod rfc3339;
+pub mod signals;
+pub mod watch;

@@ -1,3 +1,5 @@
-//! Program that runs one pipeline.
+//! The `tidegate` binary; everything is in the library.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    tidegate::cli::main()
+}

@@ -2,4 +2,5 @@
 
 pub mod host;
 pub mod kafka;
+pub mod plugins;
 pub mod staged;

@@ -51,7 +51,9 @@ fn the_core_does_nothing_but_decide() {
     let voices = ["println!", "eprintln!", "print!", "eprint!", "dbg!", "tracing", "log::"];
     let words: Vec<&str> = effects.into_iter().chain(voices).collect();
     check("the core has no effects: they belong to the edges behind its traits", |file| {
-        let core = file.path.starts_with("host/core/src") && file.is_rust();
+        // Its tests need some time to begin with.
+        let test = file.path.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "tests.rs");
+        let core = file.path.starts_with("host/core/src") && file.is_rust() && !test;
         core.then(|| file.code().find(|line| words.iter().any(|word| has_word(line, word))).map(str::to_owned)).flatten()
     });
 }

@@ -223,7 +223,9 @@ fn start(folder: &Path, count: usize) -> Result<()> {
     if let Some(cluster) = Cluster::open(folder)?.filter(|cluster| cluster.nodes.iter().all(Node::is_running)) {
         let there = cluster.nodes.len();
         ensure!(there == count, "{there} nodes already run in {}, not {count}: stop them first", folder.display());
-        println!("already there\n{}", cluster.bootstrap());
+        // Scripts read the servers from standard output.
+        eprintln!("already there");
+        println!("{}", cluster.bootstrap());
         return Ok(());
     }
     if let Some(mut broken) = Cluster::open(folder)? {
@@ -265,4 +267,35 @@ fn until(bound: Duration, mut ready: impl FnMut() -> Result<bool>) -> Result<()>
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_is_not_the_node_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let node = folder.path().join("node-1");
+        fs::create_dir(&node).unwrap();
+        fs::write(node.join("address"), "127.0.0.1:1").unwrap();
+        let mut bystander = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        fs::write(node.join("pid"), bystander.id().to_string()).unwrap();
+
+        let mut cluster = Cluster::open(folder.path()).unwrap().unwrap();
+        assert_eq!(cluster.process(1).unwrap(), None);
+        cluster.stop().unwrap();
+
+        assert_eq!(bystander.try_wait().unwrap(), None, "the bystander was ended");
+        bystander.kill().unwrap();
+        bystander.wait().unwrap();
+        assert!(Cluster::open(folder.path()).unwrap().is_none(), "a stopped cluster is found again");
+    }
+
+    #[test]
+    fn a_folder_without_a_cluster_has_none() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Cluster::open(folder.path()).unwrap().is_none());
+        assert!(Cluster::open(&folder.path().join("missing")).unwrap().is_none());
+    }
 }

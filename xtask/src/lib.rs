@@ -3,7 +3,7 @@
 //! Kept light on purpose: it compiles in seconds, so it speaks the few Kafka requests that it needs by hand ([`kafka::wire`])
 //! instead of linking a client.
 
-#![expect(clippy::print_stdout, reason = "a task speaks to the person who started it")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task speaks to the person who started it")]
 
 pub mod bench;
 pub mod demo;

@@ -31,6 +31,8 @@ pub enum Polled {
         /// The assignment is lost: nothing of it can be committed any more.
         lost: bool,
     },
+    /// The client said something that needs no decision, for the log: a broker that can't be reached, say.
+    Trouble(String),
     /// The client can't go on with this consumer (decision D15). Its assignment is gone.
     Fatal {
         /// What it said.

@@ -119,6 +119,7 @@ impl<C: Consumer, P: Ports<C::Group>> Driver<C, P> {
             Polled::Assigned(partitions) => self.handle(Event::Assigned(partitions), now),
             Polled::Revoked { partitions, lost: false } => self.handle(Event::Revoked(partitions), now),
             Polled::Revoked { partitions, lost: true } => self.handle(Event::Lost(partitions), now),
+            Polled::Trouble(message) => self.report(&Report::ClientTrouble(message)),
             Polled::Fatal { message, fenced, forbidden } => {
                 self.handle(Event::ConsumerFailed { message, fenced, forbidden }, now)
             }
@@ -238,7 +239,7 @@ impl<C: Consumer, P: Ports<C::Group>> Driver<C, P> {
             }
             Effect::Release(partitions) => {
                 if let Err(message) = self.consumer.release(&partitions) {
-                    self.report(&Report::ReleaseTrouble(message));
+                    self.report(&Report::ClientTrouble(message));
                 }
             }
             Effect::Seek { epoch, to } => {
@@ -247,7 +248,7 @@ impl<C: Consumer, P: Ports<C::Group>> Driver<C, P> {
             }
             Effect::Repoint { epoch, to, all } => {
                 let ok =
-                    self.consumer.repoint(&to, &all).inspect_err(|message| self.report(&Report::ReleaseTrouble(message.clone())));
+                    self.consumer.repoint(&to, &all).inspect_err(|message| self.report(&Report::ClientTrouble(message.clone())));
                 let partitions = to.into_iter().map(|(partition, _)| partition).collect();
                 return Some(Event::Repointed { epoch, partitions, ok: ok.is_ok() });
             }

@@ -127,8 +127,9 @@ struct Trouble {
     reruns: BTreeMap<(PartitionId, Option<Offset>), u32>,
     /// When producers were replaced, of late.
     replacements: VecDeque<Instant>,
-    /// A seek or a re-pointing failed: not to be tried again before.
+    /// A seek was asked for, or has failed: not again before. The same of a re-pointing.
     seek_again_at: Option<Instant>,
+    repoint_again_at: Option<Instant>,
 }
 
 impl Generation {

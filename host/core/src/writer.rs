@@ -333,10 +333,11 @@ impl<P: TransactionalProducer> Writer<P> {
         }
         if self.begun.is_some() {
             let result = retried(deadline, port, |left| self.producer.abort(left));
-            if result.is_err() {
+            if let Err(error) = result {
+                let error = self.own_time_out(error, port.now());
                 self.state = State::Failed { abortable: false };
+                return Err(error);
             }
-            result?;
         }
         self.reset();
         Ok(())
@@ -373,17 +374,20 @@ impl<P: TransactionalProducer> Writer<P> {
         self.outputs = 0;
     }
 
-    /// Notes a failure, and makes the answer of it. A fence by the broker after the transaction's own time-out is no other host.
-    fn failed(&mut self, epoch: Epoch, mut error: ProducerError, now: Instant) -> WriterAnswer {
-        let timed_out = self.begun.is_some_and(|begun| now.saturating_duration_since(begun) >= self.transaction_timeout);
-        if error.class == ErrorClass::Fenced && timed_out {
-            error.class = ErrorClass::Fatal;
-        }
+    /// Notes a failure, and makes the answer of it.
+    fn failed(&mut self, epoch: Epoch, error: ProducerError, now: Instant) -> WriterAnswer {
+        let error = self.own_time_out(error, now);
         let abortable = !matches!(error.class, ErrorClass::Fatal | ErrorClass::Fenced | ErrorClass::Retriable);
         self.state = State::Failed { abortable };
         self.queue.clear();
         self.at = 0;
         WriterAnswer::Failed { epoch, error }
+    }
+
+    /// A fence by the broker after the transaction's own time-out is no other host (decision D11): a new producer may go on.
+    fn own_time_out(&self, error: ProducerError, now: Instant) -> ProducerError {
+        let timed_out = self.begun.is_some_and(|begun| now.saturating_duration_since(begun) >= self.transaction_timeout);
+        if error.class == ErrorClass::Fenced && timed_out { ProducerError { class: ErrorClass::Fatal, ..error } } else { error }
     }
 }
 

@@ -18,9 +18,8 @@ pub(super) fn start<G: Send + 'static>(
     inbox: Inbox,
 ) -> std::io::Result<(Sender<LaneCommand>, JoinHandle<()>)> {
     let (sender, commands) = mpsc::channel();
-    let lanes = LaneThread::new(index, Arc::clone(&cancel));
     let port = ThreadPort { writer, inbox, cancel };
-    let thread = std::thread::Builder::new().name(format!("lanes-{index}")).spawn(move || serve(lanes, &commands, port))?;
+    let thread = std::thread::Builder::new().name(format!("lanes-{index}")).spawn(move || serve(index, &commands, port))?;
     Ok((sender, thread))
 }
 
@@ -50,7 +49,9 @@ impl<G> Port for ThreadPort<G> {
     }
 }
 
-fn serve<G>(mut lanes: LaneThread, commands: &Receiver<LaneCommand>, mut port: ThreadPort<G>) {
+fn serve<G>(index: usize, commands: &Receiver<LaneCommand>, mut port: ThreadPort<G>) {
+    // Instances are made here, and never leave this thread.
+    let mut lanes = LaneThread::new(index, Arc::clone(&port.cancel));
     loop {
         match commands.try_recv() {
             Ok(command) => {

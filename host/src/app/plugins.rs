@@ -71,7 +71,7 @@ impl Plugins {
     fn watched(&self) -> Vec<Watched> {
         let watched = |entry: &Entry| Watched {
             path: entry.config.plugin.clone(),
-            loaded: Some(entry.plugin.digest().to_owned()),
+            loaded: None,
             max_size: entry.spec.limits.component_size,
         };
         self.transforms.iter().map(watched).collect()
@@ -120,7 +120,7 @@ fn spec(config: &Config, transform: &TransformConfig, topics: &Arc<Topics>) -> T
     TransformSpec {
         pipeline: config.name.clone(),
         name: transform.name.clone(),
-        config: transform.config.json().to_owned(),
+        config: transform.config.as_str().to_owned(),
         limits: Limits {
             memory: size(limits.memory),
             call_time: limits.call_time,

@@ -292,10 +292,14 @@ impl Consumer for KafkaConsumer {
         // The drop leaves the group, which may take long when the coordinator is gone, and waits for every message held elsewhere.
         let (done, closed) = mpsc::channel();
         let client = self.client.take();
-        std::thread::spawn(move || {
+        let leave = move || {
             drop(client);
             let _nobody_waits_any_more = done.send(());
-        });
+        };
+        if let Err(error) = std::thread::Builder::new().name("leave-group".into()).spawn(leave) {
+            tracing::warn!(target: "kafka", %error, "no thread to leave the group with");
+            return;
+        }
         if closed.recv_timeout(CLOSE_TIMEOUT).is_err() {
             tracing::warn!(target: "kafka", "the consumer could not leave its group in time; the group will notice by itself");
         }

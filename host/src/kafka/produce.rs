@@ -70,16 +70,54 @@ impl Nudge {
     }
 }
 
+/// A record that was not delivered.
+#[derive(Clone)]
+struct Failure {
+    code: Option<Code>,
+    said: String,
+}
+
+impl Failure {
+    /// Whether the broker would refuse the same record again.
+    fn is_final(&self) -> bool {
+        matches!(
+            self.code,
+            Some(
+                Code::MessageSizeTooLarge
+                    | Code::MessageBatchTooLarge
+                    | Code::InvalidMessage
+                    | Code::InvalidMessageSize
+                    | Code::InvalidRecord
+                    | Code::InvalidTimestamp
+                    | Code::InvalidTopic
+                    | Code::UnknownTopic
+                    | Code::UnknownPartition
+                    | Code::UnknownTopicOrPartition
+                    | Code::PolicyViolation
+            )
+        )
+    }
+}
+
 /// The context of the producer.
 struct ProducerLog {
     served: AtomicU64,
     failed: AtomicU64,
-    last_failure: Mutex<Option<String>>,
+    last_failure: Mutex<Option<Failure>>,
 }
 
 impl ProducerLog {
     fn serve(&self) {
         self.served.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What was not delivered last in this transaction.
+    fn last_failure(&self) -> Option<Failure> {
+        self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_last_failure(&self, failure: Option<Failure>) {
+        *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
     }
 }
 
@@ -114,7 +152,7 @@ impl ProducerContext<NoCustomPartitioner> for ProducerLog {
         let topic = rdkafka::Message::topic(message);
         let said = format!("a record for {topic}-{} was not delivered: {error}", rdkafka::Message::partition(message));
         tracing::debug!(target: "kafka", role = "producer", "{said}");
-        *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
+        self.set_last_failure(Some(Failure { code: error.rdkafka_error_code(), said }));
     }
 }
 
@@ -272,7 +310,7 @@ impl TransactionalProducer for KafkaProducer {
 
     fn begin(&mut self) -> Result<(), ProducerError> {
         let client = self.client()?;
-        *client.context().last_failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        client.context().set_last_failure(None);
         client.begin_transaction().map_err(|error| {
             let mut told = fault_of(client, &error).told("begin_transaction", ErrorClass::Fatal);
             if told.class == ErrorClass::Retriable {
@@ -356,8 +394,11 @@ impl TransactionalProducer for KafkaProducer {
         serve(client);
         client.commit_transaction(remaining(deadline).max(Duration::from_millis(1))).map_err(|error| {
             let mut told = fault_of(client, &error).told("commit_transaction", ErrorClass::Abortable);
-            if let Some(failure) = client.context().last_failure.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-                told.message = format!("{}; {failure}", told.message);
+            if let Some(failure) = client.context().last_failure() {
+                told.message = format!("{}; {}", told.message, failure.said);
+                if told.class == ErrorClass::Abortable && failure.is_final() {
+                    told.class = ErrorClass::Undeliverable;
+                }
             }
             told
         })
@@ -370,7 +411,7 @@ impl TransactionalProducer for KafkaProducer {
             abort_by(client, deadline)?;
             // A record that the broker refused leaves a gap in the sequence of its partition, for which the broker would refuse an
             // innocent record of the next transaction. Only a new client begins a new sequence.
-            self.is_stale = client.context().last_failure.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+            self.is_stale = client.context().last_failure().is_some();
         }
         if self.is_stale { self.replace(remaining(deadline)) } else { Ok(()) }
     }

@@ -10,7 +10,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tidegate_core::consume::StartResolver;
 use tidegate_core::record::{Offset, PartitionId, TopicPartition};
 
 /// Where to start without a committed offset (`input.start`).
@@ -29,6 +28,8 @@ pub enum Start {
 pub struct StartFound {
     /// The partition that was asked for.
     pub partition: PartitionId,
+    /// The ownership period that it was asked for.
+    pub tenure: u64,
     /// Where it starts; or why it never will, in words for people.
     pub result: Result<Offset, String>,
 }
@@ -40,12 +41,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// A partition that nobody knows for so long is gone.
 const UNKNOWN_FOR: Duration = Duration::from_secs(30);
 
+/// A partition to look up, and the ownership period that asks.
+type Job = (PartitionId, TopicPartition, u64);
+
 type Tell = Box<dyn Fn(StartFound) + Send>;
 
 /// Looks up start offsets on a thread of its own, with a client of its own.
 pub struct KafkaStarts {
     /// None once stopped.
-    jobs: Option<Sender<Vec<(PartitionId, TopicPartition)>>>,
+    jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -65,13 +69,12 @@ impl KafkaStarts {
         let thread = std::thread::Builder::new().name("starts".into()).spawn(move || looking.run(&arriving))?;
         Ok(Self { jobs: Some(jobs), thread: Some(thread) })
     }
-}
 
-impl StartResolver for KafkaStarts {
-    fn resolve(&mut self, partitions: &[(PartitionId, TopicPartition)]) {
+    /// Begins to look where a partition starts. The answer comes by `tell`, with `tenure`.
+    pub fn resolve(&self, partition: PartitionId, name: TopicPartition, tenure: u64) {
         if let Some(jobs) = &self.jobs {
             // The thread only ends when this sender is gone, or by a panic that was reported already.
-            let _thread_is_gone = jobs.send(partitions.to_vec());
+            let _thread_is_gone = jobs.send((partition, name, tenure));
         }
     }
 }
@@ -89,7 +92,14 @@ struct Looking {
     start: Start,
     known: HashSet<TopicPartition>,
     tell: Tell,
-    open: BTreeMap<PartitionId, (TopicPartition, Instant)>,
+    open: BTreeMap<PartitionId, Open>,
+}
+
+#[derive(Clone)]
+struct Open {
+    name: TopicPartition,
+    tenure: u64,
+    since: Instant,
 }
 
 /// What became of one partition in one attempt.
@@ -100,7 +110,7 @@ enum Look {
 }
 
 impl Looking {
-    fn run(mut self, jobs: &Receiver<Vec<(PartitionId, TopicPartition)>>) {
+    fn run(mut self, jobs: &Receiver<Job>) {
         let mut pause = FIRST_PAUSE;
         loop {
             let job = if self.open.is_empty() {
@@ -110,10 +120,7 @@ impl Looking {
                 jobs.recv_timeout(pause)
             };
             match job {
-                Ok(partitions) => {
-                    let now = Instant::now();
-                    self.open.extend(partitions.into_iter().map(|(id, name)| (id, (name, now))));
-                }
+                Ok(job) => self.take(job, jobs),
                 Err(RecvTimeoutError::Timeout) => pause = (pause * 2).min(LONGEST_PAUSE),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -122,6 +129,14 @@ impl Looking {
             }
             // Its log and errors wait in its queue.
             while self.client.poll(Duration::ZERO).is_some() {}
+        }
+    }
+
+    /// Takes a job in, and whatever else was asked for meanwhile: one request serves them all.
+    fn take(&mut self, job: Job, jobs: &Receiver<Job>) {
+        let since = Instant::now();
+        for (partition, name, tenure) in std::iter::once(job).chain(jobs.try_iter()) {
+            self.open.insert(partition, Open { name, tenure, since });
         }
     }
 
@@ -158,7 +173,7 @@ impl Looking {
     /// The open partitions for which `place` names a place, as a list for librdkafka.
     fn list(&self, place: impl Fn(&TopicPartition) -> Option<Place>) -> Result<TopicPartitionList, ClientError> {
         let mut list = TopicPartitionList::with_capacity(self.open.len());
-        for (name, _) in self.open.values() {
+        for Open { name, .. } in self.open.values() {
             if let Some(place) = place(name) {
                 list.add_partition_offset(&name.topic, name.partition, place)?;
             }
@@ -181,7 +196,7 @@ impl Looking {
             })
             .collect();
         let mut uncommitted = HashSet::new();
-        for (id, (name, since)) in self.open.clone() {
+        for (id, Open { name, since, .. }) in self.open.clone() {
             match looks.get(&(name.topic.to_string(), name.partition)) {
                 Some(Look::At(offset)) => self.answer(id, Ok(*offset)),
                 Some(Look::Uncommitted) => drop(uncommitted.insert(name)),
@@ -194,8 +209,9 @@ impl Looking {
     }
 
     fn answer(&mut self, partition: PartitionId, result: Result<Offset, String>) {
-        self.open.remove(&partition);
-        (self.tell)(StartFound { partition, result });
+        if let Some(Open { tenure, .. }) = self.open.remove(&partition) {
+            (self.tell)(StartFound { partition, tenure, result });
+        }
     }
 
     /// The whole request failed.

@@ -27,7 +27,7 @@ pub fn log(report: &Report, names: Names<'_>) {
             tracing::warn!(partition = %names(*partition), records, "records came again and were dropped");
         }
         Report::ReadTrouble { partition, message } => tracing::warn!(partition = %names(*partition), message, "reading again after an error"),
-        Report::ReleaseTrouble(message) => tracing::warn!(message, "the client did not take an assignment"),
+        Report::ClientTrouble(message) => tracing::warn!("Kafka client: {message}"),
         Report::Started { partition, offset } => {
             tracing::info!(partition = %names(*partition), offset = offset.0, "partition starts here: the group had no offset for it");
         }

@@ -10,6 +10,7 @@ use crate::plugin::imports::is_linked;
 use crate::plugin::instance::{Live, Purpose, State};
 use crate::plugin::limits::Limits;
 use sha2::{Digest, Sha256};
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -194,9 +195,17 @@ impl Plugin {
     /// See [`LoadError`].
     pub fn load(engine: &Engine, path: &Path, spec: &TransformSpec) -> Result<Self, LoadError> {
         let bytes = read(path, spec.limits.component_size)?;
-        check_kind(path, &bytes)?;
-        let digest = hex(&Sha256::digest(&bytes));
-        let component = compile(engine, path, &bytes, &digest)?;
+        Self::from_bytes(engine, path, &bytes, spec)
+    }
+
+    /// As [`Self::load`], of bytes that were read from that file already.
+    ///
+    /// # Errors
+    /// See [`LoadError`].
+    pub fn from_bytes(engine: &Engine, path: &Path, bytes: &[u8], spec: &TransformSpec) -> Result<Self, LoadError> {
+        check_kind(path, bytes)?;
+        let digest = hex(&Sha256::digest(bytes));
+        let component = compile(engine, path, bytes, &digest)?;
         check_world(engine, path, &component)?;
         let other_types = |error: wasmtime::Error| LoadError::OtherTypes { path: path.to_owned(), message: format!("{error:#}") };
         let pre = engine.parts.linker.instantiate_pre(&component).map_err(other_types)?;
@@ -223,6 +232,13 @@ impl Plugin {
     /// Bytes of the file.
     pub fn size(&self) -> u64 {
         self.loaded.size
+    }
+}
+
+impl fmt::Debug for Plugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Loaded { transform, digest, .. } = &*self.loaded;
+        f.debug_struct("Plugin").field("transform", transform).field("digest", digest).field("policy", &self.policy).finish()
     }
 }
 

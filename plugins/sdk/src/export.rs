@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::thread::LocalKey;
 
-/// Makes a type that implements [`Plugin`](crate::Plugin) the plugin of this component. Once a crate.
+/// Makes a type that implements [`Plugin`] the plugin of this component. Once a crate.
 #[macro_export]
 macro_rules! export {
     ($plugin:ty) => {

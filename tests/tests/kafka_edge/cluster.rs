@@ -1,9 +1,9 @@
 //! Topics and records on the cluster that `TIDEGATE_TEST_KAFKA` names, by clients of their own.
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Message, OwnedMessage};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
@@ -62,7 +62,7 @@ pub(crate) fn topic(what: &str, partitions: i32, config: &[(&str, &str)]) -> Str
 
 /// Gives a topic more partitions.
 pub(crate) fn grow(topic: &str, partitions: usize) {
-    let new = rdkafka::admin::NewPartitions::new(topic, partitions);
+    let new = NewPartitions::new(topic, partitions);
     wait_for(admin().create_partitions([&new], &AdminOptions::new().operation_timeout(Some(LONG)))).unwrap().remove(0).unwrap();
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn commit(group: &str, topic: &str, partition: i32, offset: i64) {
     let consumer: BaseConsumer = ClientConfig::new().set("bootstrap.servers", brokers()).set("group.id", group).create().unwrap();
     let mut list = TopicPartitionList::new();
     list.add_partition_offset(topic, partition, Offset::Offset(offset)).unwrap();
-    consumer.commit(&list, rdkafka::consumer::CommitMode::Sync).unwrap();
+    consumer.commit(&list, CommitMode::Sync).unwrap();
 }
 
 fn wait_for<F: Future>(future: F) -> F::Output {

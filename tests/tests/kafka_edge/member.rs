@@ -217,7 +217,7 @@ pub(crate) fn produce(producer: &mut KafkaProducer, output: &OutputRef<'_>) {
         match producer.produce(&outputs, 0) {
             Queued::Yes => return,
             Queued::Full => drop(producer.flush(Duration::from_millis(5))),
-            refused => panic!("{refused:?}"),
+            refused @ (Queued::Refused(_) | Queued::Fatal(_)) => panic!("{refused:?}"),
         }
     }
 }

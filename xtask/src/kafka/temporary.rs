@@ -47,7 +47,7 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if let Err(error) = self.cluster.stop() {
-            println!("Kafka could not be stopped: {error:#}");
+            eprintln!("Kafka could not be stopped: {error:#}");
         }
     }
 }

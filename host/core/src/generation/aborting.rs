@@ -1,5 +1,6 @@
 //! How a generation is given up: nothing of it is committed, and every partition that stays is rewound (rules R8, R37, decision D5).
 
+use super::commit::hopeless;
 use super::effect::{AbortCause, EndKind, Outcome, Report, Summary};
 use super::event::Fault;
 use super::ledger::{Flow, Marks};
@@ -33,9 +34,10 @@ impl Generation {
     }
 
     fn abort_with(&mut self, cause: AbortCause, mut discarded: u64, then: Then, writer: WriterPart, now: Instant) {
+        let stop = self.wishes.stop.unwrap_or(now + self.settings.budget);
         let deadline = match std::mem::replace(&mut self.phase, Phase::Running) {
-            Phase::Ending(Ending { deadline, .. }) => deadline.max(now + LANES_PATIENCE),
-            Phase::Running => now + self.settings.budget,
+            Phase::Ending(Ending { deadline, .. }) => deadline.min(stop).max(now + LANES_PATIENCE),
+            Phase::Running => stop.max(now + LANES_PATIENCE),
             phase @ (Phase::Aborting(_) | Phase::Finished) => {
                 self.phase = phase;
                 return self.join_abort(then);
@@ -43,7 +45,7 @@ impl Generation {
         };
         let given_up = self.epoch;
         let sent = match std::mem::replace(&mut self.commit, Commit::Idle) {
-            Commit::Sent { offsets, .. } => Some(offsets),
+            Commit::Sent(sent) => Some(sent),
             Commit::Idle | Commit::Preparing { .. } => None,
         };
         self.effects.push(Effect::StopLanes { epoch: given_up });
@@ -61,8 +63,8 @@ impl Generation {
             }
         }
         let lanes = self.threads.all().collect();
-        let lanes_by = now + LANES_PATIENCE;
-        self.phase = Phase::Aborting(Aborting {
+        let lanes_by = Some(now + LANES_PATIENCE);
+        self.phase = Phase::Aborting(Box::new(Aborting {
             epoch: given_up,
             cause,
             since: now,
@@ -73,11 +75,11 @@ impl Generation {
             sent,
             discarded,
             then,
-        });
+        }));
     }
 
     /// A generation that is being given up already: only the worse ending counts.
-    fn join_abort(&mut self, then: Then) {
+    pub(super) fn join_abort(&mut self, then: Then) {
         if let (Phase::Aborting(aborting), Then::Finish(_)) = (&mut self.phase, &then)
             && matches!(aborting.then, Then::GoOn)
         {
@@ -105,7 +107,9 @@ impl Generation {
     }
 
     pub(super) fn abort_failed(&mut self, error: ProducerError, now: Instant) {
-        let Phase::Aborting(Aborting { writer, epoch, deadline, then, .. }) = &mut self.phase else { return };
+        self.join_abort(hopeless(error.clone()));
+        let Phase::Aborting(aborting) = &mut self.phase else { return };
+        let Aborting { writer, epoch, deadline, then, .. } = aborting.as_mut();
         let (epoch, deadline) = (*epoch, (*deadline).max(now + self.settings.budget));
         if *writer == WriterPart::Replacing || matches!(then, Then::Finish(_)) {
             // No way left to end the transaction from here; the broker ends it at its timeout, or the next process with this id.
@@ -126,16 +130,8 @@ impl Generation {
         }
     }
 
-    /// The commit that was on its way when the generation was given up has succeeded (decision D5).
-    pub(super) fn committed_late(&mut self) {
-        if let Phase::Aborting(aborting) = &mut self.phase
-            && let Some(offsets) = aborting.sent.take()
-        {
-            self.move_committed(&offsets);
-        }
-    }
-
-    fn move_committed(&mut self, offsets: &[(PartitionId, Offset)]) {
+    /// The group has committed more than the machine knew.
+    pub(super) fn move_committed(&mut self, offsets: &[(PartitionId, Offset)]) {
         for &(partition, offset) in offsets {
             let Some(ledger) = self.ledgers.get_mut(&partition) else { continue };
             let ahead = ledger.marks.is_none_or(|marks| offset > marks.committed);
@@ -153,7 +149,7 @@ impl Generation {
         let Phase::Aborting(aborting) = &self.phase else { return false };
         let finishing = matches!(aborting.then, Then::Finish(_));
         let lanes_gone = aborting.lanes.is_empty();
-        if aborting.writer != WriterPart::Done || !(lanes_gone || now >= aborting.lanes_by) {
+        if aborting.writer != WriterPart::Done || !(lanes_gone || aborting.lanes_by.is_none()) {
             return false;
         }
         // The order: abort, unassign, seek, read (decision D5). Unassign never waits for a thread that hangs.
@@ -166,6 +162,7 @@ impl Generation {
 
     fn given_up(&mut self, now: Instant) -> bool {
         let Phase::Aborting(aborting) = std::mem::replace(&mut self.phase, Phase::Running) else { return false };
+        let aborting = *aborting;
         let summary = Summary {
             epoch: aborting.epoch,
             end: EndKind::Aborted(aborting.cause),
@@ -180,6 +177,7 @@ impl Generation {
         };
         self.report(Report::Ended(summary));
         self.trouble.seek_again_at = None;
+        self.trouble.repoint_again_at = None;
         self.next_epoch();
         match aborting.then {
             Then::Finish(outcome) => self.finish(outcome),

@@ -1,9 +1,10 @@
 //! Commits in two steps, and the fence between them (decision D9).
 
 use super::effect::{AbortCause, Outcome};
-use super::state::{Commit, Phase, Then};
+use super::state::{Commit, Phase, Sent, Then};
 use super::{Effect, Generation, Report};
 use crate::consume::Fence;
+use crate::plugin::CommitPolicy;
 use crate::produce::{ErrorClass, ProducerError};
 use crate::record::{Epoch, Offset, PartitionId};
 use std::time::{Duration, Instant};
@@ -21,7 +22,10 @@ impl Generation {
             return false;
         }
         let due = self.commit_due().is_some_and(|at| now >= at);
-        if !due && self.starts().is_empty() {
+        // With records of a `generation-end` plugin in the transaction, starts wait for the closing commit (decision D6).
+        let may_start = self.plan.policy == CommitPolicy::AnyTime || self.run.opened.is_none();
+        let start_due = may_start && !self.starts().is_empty();
+        if !due && !start_due {
             return false;
         }
         self.prepare(now + self.settings.budget, now);
@@ -53,7 +57,13 @@ impl Generation {
                 marks.done = marks.done.max(*offset);
             }
         }
-        if matches!(self.phase, Phase::Running) && self.wants_end(now).is_none() {
+        let closing = self.is_closing();
+        if self.plan.policy == CommitPolicy::GenerationEnd && !closing && !offsets.is_empty() {
+            // The first records were done while a start was to be committed: nothing of them is, before their hook (decision D6).
+            self.commit = Commit::Idle;
+            return self.effects.push(Effect::Resume { epoch: self.epoch });
+        }
+        if closing || (matches!(self.phase, Phase::Running) && self.wants_end(now).is_none()) {
             offsets.extend(self.starts());
         }
         if offsets.is_empty() {
@@ -67,11 +77,11 @@ impl Generation {
             return self.refused(format!("the group metadata does not name a member of a generation: {found}"), now);
         }
         let deadline = match &self.phase {
-            Phase::Ending(ending) if self.is_closing() => ending.deadline,
+            Phase::Ending(ending) if closing => ending.deadline,
             Phase::Running | Phase::Ending(_) | Phase::Aborting(_) | Phase::Finished => now + self.settings.budget,
         };
         self.effects.push(Effect::Commit { epoch: self.epoch, offsets: offsets.clone(), deadline });
-        self.commit = Commit::Sent { since, offsets, outputs };
+        self.commit = Commit::Sent(Sent { since, offsets, outputs });
     }
 
     /// What must never be committed, whatever led to it.
@@ -101,23 +111,42 @@ impl Generation {
     }
 
     pub(super) fn committed(&mut self, epoch: Epoch, now: Instant) {
-        if matches!(self.phase, Phase::Aborting(_)) {
-            return self.committed_late();
+        // The answer may be that of a commit that was on its way when its generation was given up (decision D5).
+        let late = if let Phase::Aborting(aborting) = &mut self.phase { aborting.sent.take() } else { None };
+        if let Some(sent) = late {
+            self.count_commit(&sent, epoch, now);
+            return self.move_committed(&sent.offsets);
         }
-        let Commit::Sent { since, offsets, outputs } = std::mem::replace(&mut self.commit, Commit::Idle) else { return };
-        self.starts_committed(&offsets);
-        for (partition, offset) in offsets {
+        let Commit::Sent(sent) = std::mem::replace(&mut self.commit, Commit::Idle) else { return };
+        self.count_commit(&sent, epoch, now);
+        for (partition, offset) in sent.offsets {
             if let Some(marks) = self.ledgers.get_mut(&partition).and_then(|ledger| ledger.marks.as_mut()) {
                 marks.committed = marks.committed.max(offset);
             }
-            self.trouble.reruns.retain(|(of, record), _| *of != partition || record.is_none_or(|record| record >= offset));
         }
-        self.run.outputs += outputs;
+        self.committed_closing(now);
+    }
+
+    fn count_commit(&mut self, sent: &Sent, epoch: Epoch, now: Instant) {
+        self.starts_committed(&sent.offsets);
+        for (partition, offset) in &sent.offsets {
+            self.trouble.reruns.retain(|(of, record), _| of != partition || record.is_none_or(|record| record >= *offset));
+        }
+        self.run.outputs += sent.outputs;
         self.trouble.refusals = 0;
         self.trouble.refused_since = None;
-        let took = now.saturating_duration_since(since);
-        self.report(Report::Committed { epoch, outputs, took });
-        self.committed_closing(now);
+        let took = now.saturating_duration_since(sent.since);
+        self.report(Report::Committed { epoch, outputs: sent.outputs, took });
+    }
+
+    /// A partition is not owned any more: should it come back, no answer to a commit of its earlier time moves it (rule R5). Where the
+    /// client starts then is what the group says, and the group says it only when the transaction is over.
+    pub(super) fn forget_sent(&mut self, partition: PartitionId) {
+        let late = if let Phase::Aborting(aborting) = &mut self.phase { aborting.sent.as_mut() } else { None };
+        let current = if let Commit::Sent(sent) = &mut self.commit { Some(sent) } else { None };
+        for sent in late.into_iter().chain(current) {
+            sent.offsets.retain(|(of, _)| *of != partition);
+        }
     }
 
     fn committed_closing(&mut self, now: Instant) {
@@ -129,11 +158,12 @@ impl Generation {
     /// The transaction failed, at whatever step (rule R35).
     pub(super) fn writer_failed(&mut self, error: ProducerError, now: Instant) {
         if matches!(self.phase, Phase::Aborting(_)) {
-            // Its generation is being given up already; the writer answers the abort with what it needs.
-            return;
+            // Its generation is being given up already, and the answer to that tells what is needed. But whoever was replaced by
+            // another, or is not allowed to go on, must not come back with a new producer.
+            return self.join_abort(hopeless(error));
         }
         let offsets = match &self.commit {
-            Commit::Sent { offsets, .. } => offsets.clone(),
+            Commit::Sent(sent) => sent.offsets.clone(),
             Commit::Idle | Commit::Preparing { .. } => Vec::new(),
         };
         // The answer is here: nothing of this commit is on its way any more.
@@ -151,11 +181,7 @@ impl Generation {
             }
             ErrorClass::Retriable | ErrorClass::Fatal => self.replace_producer(error, now),
             ErrorClass::Undeliverable => self.abort(cause, 0, Then::Finish(Outcome::Undeliverable { error, offsets }), now),
-            ErrorClass::FencedInstance => {
-                let then = Then::Finish(Outcome::Consumer { message: error.message, fenced: true, forbidden: false });
-                self.abort(cause, 0, then, now);
-            }
-            ErrorClass::Forbidden | ErrorClass::Fenced => self.abort(cause, 0, Then::Finish(Outcome::Producer(error)), now),
+            ErrorClass::FencedInstance | ErrorClass::Forbidden | ErrorClass::Fenced => self.abort(cause, 0, hopeless(error), now),
         }
     }
 
@@ -183,5 +209,19 @@ impl Generation {
             self.trouble.replacements.push_back(now);
         }
         may
+    }
+}
+
+/// What must follow an error, whenever it shows: the end of a process that has been replaced or is not allowed to go on (decision D11).
+pub(super) fn hopeless(error: ProducerError) -> Then {
+    match error.class {
+        ErrorClass::FencedInstance => Then::Finish(Outcome::Consumer { message: error.message, fenced: true, forbidden: false }),
+        ErrorClass::Fenced | ErrorClass::Forbidden => Then::Finish(Outcome::Producer(error)),
+        ErrorClass::Retriable
+        | ErrorClass::Abortable
+        | ErrorClass::StaleMember
+        | ErrorClass::UnknownMember
+        | ErrorClass::Undeliverable
+        | ErrorClass::Fatal => Then::GoOn,
     }
 }

@@ -202,8 +202,8 @@ pub enum Report {
         /// What the client said.
         message: String,
     },
-    /// The client did not like how partitions were released or re-pointed.
-    ReleaseTrouble(String),
+    /// The client said something that needs no decision; or it did not take it well how partitions were released or re-pointed.
+    ClientTrouble(String),
     /// A partition without a committed offset starts here, and the group knows it.
     Started {
         /// Which partition.

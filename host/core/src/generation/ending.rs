@@ -33,7 +33,8 @@ impl Generation {
     }
 
     pub(super) fn stop_now(&mut self, now: Instant) {
-        self.wishes.stop.get_or_insert(now);
+        // The end of a rebalance has its budget; this one has no time at all, but for the abort.
+        self.wishes.stop = Some(now);
         let then = Then::Finish(Outcome::StoppedUncommitted);
         match &mut self.phase {
             Phase::Finished => {}
@@ -52,7 +53,8 @@ impl Generation {
             && deadline < ending.deadline
         {
             ending.deadline = deadline;
-            ending.drain_by = drain_by(now, deadline);
+            // The reserve of a shorter end is smaller: it must not give the drain more time than it had.
+            ending.drain_by = ending.drain_by.min(drain_by(now, deadline));
         }
     }
 

@@ -111,17 +111,17 @@ impl Generation {
 
     /// Tells the client where to go on, where that is due and no revoke is pending (rule R9).
     pub(super) fn point(&mut self, now: Instant) {
-        if !self.wishes.revoked.is_empty() || self.trouble.seek_again_at.is_some_and(|at| now < at) {
+        if !self.wishes.revoked.is_empty() {
             return;
         }
         let seeks = self.with_flow(|flow| if let Flow::SeekTo(offset) = flow { Some(offset) } else { None });
-        if !seeks.is_empty() {
+        if !seeks.is_empty() && self.trouble.seek_again_at.is_none() {
             self.trouble.seek_again_at = Some(now + SEEK_PAUSE);
             self.effects.push(Effect::Seek { epoch: self.epoch, to: seeks });
         }
         let starts = self.with_flow(|flow| if let Flow::Repoint(offset) = flow { Some(offset) } else { None });
-        if !starts.is_empty() {
-            self.trouble.seek_again_at = Some(now + SEEK_PAUSE);
+        if !starts.is_empty() && self.trouble.repoint_again_at.is_none() {
+            self.trouble.repoint_again_at = Some(now + SEEK_PAUSE);
             let all = self.ledgers.iter().filter_map(|(id, ledger)| Some((*id, ledger.admitted()?))).collect();
             self.effects.push(Effect::Repoint { epoch: self.epoch, to: starts, all });
         }
@@ -137,7 +137,7 @@ impl Generation {
     }
 
     pub(super) fn repointed(&mut self, partitions: &[PartitionId], ok: bool, now: Instant) {
-        self.trouble.seek_again_at = (!ok).then(|| now + SEEK_PAUSE);
+        self.trouble.repoint_again_at = (!ok).then(|| now + SEEK_PAUSE);
         for partition in partitions.iter().filter(|_| ok) {
             if let Some(ledger) = self.ledgers.get_mut(partition)
                 && matches!(ledger.flow, Flow::Repoint(_))
@@ -175,6 +175,7 @@ impl Generation {
         let Some(mut ledger) = self.ledgers.remove(&partition) else { return 0 };
         self.threads.forget(ledger.thread, ledger.buffered_records());
         self.threads.leave(ledger.thread);
+        self.forget_sent(partition);
         let (discarded, buffered) = ledger.rewind();
         if !buffered.is_empty() {
             self.effects.push(Effect::Discard(buffered.iter().map(|batch| batch.id).collect()));

@@ -14,7 +14,7 @@ pub(super) enum Phase {
     /// An end is under way.
     Ending(Ending),
     /// The generation was given up; lanes and writer have to say that they are rid of it.
-    Aborting(Aborting),
+    Aborting(Box<Aborting>),
     /// Nothing more will be done.
     Finished,
 }
@@ -65,10 +65,10 @@ pub(super) struct Aborting {
     pub(super) writer: WriterPart,
     /// Threads that still have to answer.
     pub(super) lanes: BTreeSet<usize>,
-    /// From then on a thread that hangs holds up the release no longer (decision D17).
-    pub(super) lanes_by: Instant,
+    /// From then on a thread that hangs holds up the release no longer (decision D17). None: it has passed.
+    pub(super) lanes_by: Option<Instant>,
     /// A commit was on its way when the generation was given up: its answer moves the marks (decision D5).
-    pub(super) sent: Option<Vec<(PartitionId, Offset)>>,
+    pub(super) sent: Option<Sent>,
     pub(super) discarded: u64,
     pub(super) then: Then,
 }
@@ -102,9 +102,13 @@ pub(super) enum Commit {
         since: Instant,
     },
     /// Offsets and metadata were handed over: from here on only the answer counts (decision D5).
-    Sent {
-        since: Instant,
-        offsets: Vec<(PartitionId, Offset)>,
-        outputs: u64,
-    },
+    Sent(Sent),
+}
+
+/// A commit that was handed over.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) since: Instant,
+    pub(super) offsets: Vec<(PartitionId, Offset)>,
+    pub(super) outputs: u64,
 }

@@ -1,8 +1,7 @@
 //! Deadlines: when the machine wants to be asked again, and what it does then.
 
-use super::Generation;
-use super::ledger::Flow;
 use super::state::{Phase, Step};
+use super::{Generation, Trouble};
 use std::time::Instant;
 
 impl Generation {
@@ -15,17 +14,21 @@ impl Generation {
                 // The writer keeps to the deadline by itself.
                 Step::Closing { .. } => None,
             },
-            Phase::Aborting(aborting) if !aborting.lanes.is_empty() => Some(aborting.lanes_by),
-            Phase::Aborting(_) | Phase::Finished => None,
+            Phase::Aborting(aborting) => aborting.lanes_by.filter(|_| !aborting.lanes.is_empty()),
+            Phase::Finished => None,
         };
-        let pointing = |flow: Flow| matches!(flow, Flow::SeekTo(_) | Flow::Repoint(_));
-        let seek = self.trouble.seek_again_at.filter(|_| self.ledgers.values().any(|ledger| pointing(ledger.flow)));
-        [phase, self.commit_due(), seek, self.trouble.resume_at].into_iter().flatten().min()
+        let Trouble { seek_again_at, repoint_again_at, resume_at, .. } = self.trouble;
+        [phase, self.commit_due(), seek_again_at, repoint_again_at, resume_at].into_iter().flatten().min()
     }
 
+    /// What has passed is forgotten, so that the driver is never told to come back at once, again and again.
     pub(super) fn check_timers(&mut self, now: Instant) {
-        if self.trouble.resume_at.is_some_and(|at| now >= at) {
-            self.trouble.resume_at = None;
+        let trouble = &mut self.trouble;
+        for timer in [&mut trouble.resume_at, &mut trouble.seek_again_at, &mut trouble.repoint_again_at] {
+            *timer = timer.filter(|at| now < *at);
+        }
+        if let Phase::Aborting(aborting) = &mut self.phase {
+            aborting.lanes_by = aborting.lanes_by.filter(|at| now < *at);
         }
         if let Phase::Ending(ending) = &self.phase
             && now >= ending.drain_by

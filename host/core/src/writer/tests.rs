@@ -1,1 +1,622 @@
+//! The writer over a producer that does as it is told and writes down what it was asked.
 
+use super::*;
+use crate::output::{OutputRef, Outputs, Target, TopicIndex};
+use crate::record::Headers;
+use ErrorClass::{Abortable, Fatal, Fenced, FencedInstance, Forbidden, Retriable, StaleMember, Undeliverable, UnknownMember};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+const BUDGET: Duration = Duration::from_secs(20);
+const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(60);
+
+#[test]
+fn outputs_and_offset_of_a_batch_are_in_the_transaction_that_is_committed() {
+    let mut scene = Scene::new();
+    scene.batch(1, 0, 10, &["a", "b"]);
+    scene.batch(1, 1, 7, &["c"]);
+    assert_eq!(scene.prepare(1), [prepared(1, &[(0, 10), (1, 7)], 3)]);
+    assert_eq!(scene.commit(1, &[(0, 10), (1, 7)]), [WriterAnswer::Committed { epoch: Epoch(1) }]);
+    let expected =
+        ["begin", "produce a", "produce b", "produce c", "flush", "send [(0, 10), (1, 7)] for group", "commit"].map(String::from);
+    assert_eq!(scene.calls(), expected);
+}
+
+#[test]
+fn a_commit_never_falls_into_a_batch() {
+    let mut scene = Scene::new();
+    let values: Vec<String> = (0..1300).map(|index| format!("v{index}")).collect();
+    scene.batch(1, 0, 5, &values.iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(scene.step(), WriterStep::Again);
+    let begun = scene.produced().len();
+    assert!(begun > 0 && begun < 1300, "the batch is too large for one step: {begun}");
+    assert_eq!(scene.prepare(1), [prepared(1, &[(0, 5)], 1300)]);
+    assert_eq!(scene.produced(), values, "all of it, once, in order, before it stands prepared");
+}
+
+#[test]
+fn to_prepare_takes_in_what_is_here_and_what_comes_later_belongs_to_the_next_transaction() {
+    let mut scene = Scene::new();
+    scene.batch(1, 0, 1, &["a"]);
+    scene.batch(1, 0, 2, &["b"]);
+    assert_eq!(scene.prepare(1), [prepared(1, &[(0, 2)], 2)]);
+    scene.batch(1, 0, 3, &["c"]);
+    assert_eq!(scene.step(), WriterStep::Commands, "no batch is wanted now");
+    assert_eq!(scene.produced(), ["a", "b"]);
+    scene.commit(1, &[(0, 2)]);
+    assert_eq!(scene.prepare(1), [prepared(1, &[(0, 3)], 1)]);
+    assert_eq!(scene.produced(), ["a", "b", "c"]);
+}
+
+#[test]
+fn what_is_given_up_is_dropped_before_and_after_the_abort() {
+    let mut scene = Scene::new();
+    scene.batch(1, 0, 1, &["a"]);
+    scene.step();
+    scene.batch(1, 0, 2, &["b"]);
+    assert_eq!(scene.abort(1), [aborted(1)]);
+    scene.batch(1, 0, 3, &["late"]);
+    scene.batch(2, 0, 1, &["again"]);
+    assert_eq!(scene.prepare(2), [prepared(2, &[(0, 1)], 1)]);
+    assert_eq!(scene.produced(), ["a", "again"]);
+    assert_eq!(scene.calls(), ["begin", "produce a", "abort", "begin", "produce again", "flush"]);
+}
+
+#[test]
+fn an_abort_in_the_middle_of_a_batch_leaves_nothing_of_it() {
+    let mut scene = Scene::new();
+    scene.room(3);
+    scene.batch(1, 0, 5, &["a", "b", "c", "d", "e"]);
+    scene.step();
+    assert_eq!(scene.produced(), ["a", "b", "c"]);
+    scene.abort(1);
+    scene.batch(2, 0, 5, &["A", "B"]);
+    assert_eq!(scene.prepare(2), [prepared(2, &[(0, 5)], 2)]);
+    assert_eq!(scene.produced(), ["a", "b", "c", "A", "B"], "the new batch from its first output");
+}
+
+#[test]
+fn commands_of_a_generation_that_was_given_up_do_nothing() {
+    let mut scene = Scene::new();
+    scene.batch(1, 0, 1, &["a"]);
+    scene.prepare(1);
+    scene.abort(1);
+    assert_eq!(scene.commit(1, &[(0, 1)]), []);
+    assert_eq!(scene.prepare(1), []);
+    assert!(!scene.calls().iter().any(|call| call.starts_with("send")), "{:?}", scene.calls());
+}
+
+#[test]
+fn a_full_queue_loses_nothing_and_repeats_nothing() {
+    let mut scene = Scene::new();
+    scene.room(3);
+    let values: Vec<String> = (0..10).map(|index| format!("v{index}")).collect();
+    scene.batch(1, 0, 4, &values.iter().map(String::as_str).collect::<Vec<_>>());
+    scene.batch(1, 0, 5, &["last"]);
+    assert_eq!(scene.prepare(1), [prepared(1, &[(0, 5)], 11)]);
+    let mut expected = values;
+    expected.push("last".to_owned());
+    assert_eq!(scene.produced(), expected);
+}
+
+#[test]
+fn records_that_led_to_no_output_open_no_transaction_and_their_offset_is_committed() {
+    let mut scene = Scene::new();
+    scene.batch(1, 0, 9, &[]);
+    assert_eq!(scene.step(), WriterStep::Again);
+    assert_eq!(scene.step(), WriterStep::Idle { open: false });
+    assert_eq!(scene.prepare(1), [prepared(1, &[(0, 9)], 0)]);
+    assert!(scene.calls().is_empty(), "{:?}", scene.calls());
+    scene.commit(1, &[(0, 9)]);
+    assert_eq!(scene.calls(), ["begin", "send [(0, 9)] for group", "commit"]);
+}
+
+#[test]
+fn it_asks_for_batches_and_to_be_polled_while_a_transaction_is_open() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.step(), WriterStep::Idle { open: false });
+    scene.batch(1, 0, 1, &["a"]);
+    scene.step();
+    assert_eq!(scene.step(), WriterStep::Idle { open: true });
+    scene.prepare(1);
+    assert_eq!(scene.step(), WriterStep::Commands);
+    scene.commit(1, &[(0, 1)]);
+    assert_eq!(scene.step(), WriterStep::Idle { open: false });
+}
+
+#[test]
+fn a_hook_batch_carries_the_same_offset_and_offsets_never_go_back() {
+    let mut scene = Scene::new();
+    scene.batch(1, 0, 4, &["a"]);
+    scene.prepare(1);
+    scene.commit(1, &[(0, 4)]);
+    scene.batch(1, 0, 4, &["from the hook"]);
+    assert_eq!(scene.prepare(1), [prepared(1, &[(0, 4)], 1)]);
+    scene.commit(1, &[(0, 4)]);
+    scene.batch(1, 0, 6, &["b"]);
+    scene.batch(1, 0, 5, &["an older one"]);
+    assert_eq!(scene.prepare(1), [prepared(1, &[(0, 6)], 2)]);
+}
+
+#[test]
+fn with_nothing_to_commit_it_goes_on() {
+    let mut scene = Scene::new();
+    assert_eq!(scene.prepare(1), [prepared(1, &[], 0)]);
+    scene.command(WriterCommand::Resume { epoch: Epoch(1) });
+    scene.batch(1, 0, 1, &["a"]);
+    assert_eq!(scene.prepare(1), [prepared(1, &[(0, 1)], 1)]);
+}
+
+#[test]
+fn a_resume_keeps_what_is_in_the_transaction_for_the_next_commit() {
+    let mut scene = Scene::new();
+    scene.batch(1, 0, 1, &["a"]);
+    scene.prepare(1);
+    scene.command(WriterCommand::Resume { epoch: Epoch(1) });
+    scene.batch(1, 1, 8, &["b"]);
+    assert_eq!(scene.prepare(1), [prepared(1, &[(0, 1), (1, 8)], 2)]);
+    scene.commit(1, &[(0, 1), (1, 8)]);
+    assert_eq!(scene.calls().iter().filter(|call| *call == "begin").count(), 1);
+}
+
+#[test]
+fn prepared_and_then_given_up_commits_nothing() {
+    let mut scene = Scene::new();
+    scene.batch(1, 0, 1, &["a"]);
+    scene.prepare(1);
+    assert_eq!(scene.abort(1), [aborted(1)]);
+    assert_eq!(scene.calls(), ["begin", "produce a", "flush", "abort"]);
+    assert_eq!(scene.prepare(2), [prepared(2, &[], 0)], "nothing of it is left");
+}
+
+#[test]
+fn an_abort_without_a_transaction_asks_the_producer_nothing() {
+    let mut scene = Scene::new();
+    scene.batch(1, 0, 1, &[]);
+    scene.step();
+    assert_eq!(scene.abort(1), [aborted(1)]);
+    assert!(scene.calls().is_empty());
+    assert_eq!(scene.prepare(2), [prepared(2, &[], 0)]);
+}
+
+#[test]
+fn a_flush_looks_at_the_commands_between_its_steps() {
+    let mut scene = Scene::new();
+    scene.batch(1, 0, 1, &["a"]);
+    scene.unflushed(usize::MAX);
+    let deadline = scene.deadline();
+    scene.command(WriterCommand::Prepare { epoch: Epoch(1), deadline });
+    for _ in 0..5 {
+        assert_eq!(scene.step(), WriterStep::Again);
+    }
+    assert_eq!(scene.abort(1), [aborted(1)], "the abort need not wait for the flush");
+}
+
+#[test]
+fn a_flush_that_is_not_done_at_the_deadline_fails_and_can_be_aborted() {
+    let mut scene = Scene::new();
+    scene.batch(1, 0, 1, &["a"]);
+    scene.unflushed(usize::MAX);
+    let answers = scene.prepare(1);
+    assert_eq!(classes(&answers), [Abortable]);
+    assert_eq!(scene.now(), BUDGET, "not before, not long after");
+    assert_eq!(scene.abort(1), [aborted(1)]);
+}
+
+#[test]
+fn a_refused_output_fails_its_transaction_and_says_of_which_records() {
+    let mut scene = Scene::new();
+    scene.batch(1, 0, 41, &["fine", "refused"]);
+    scene.batch(1, 1, 5, &["never"]);
+    let answers = scene.run();
+    let [WriterAnswer::Failed { epoch: Epoch(1), error }] = answers.as_slice() else { panic!("{answers:?}") };
+    assert_eq!(error.class, Undeliverable);
+    assert!(error.message.contains("before offset 41"), "{}", error.message);
+    assert_eq!(scene.step(), WriterStep::Commands);
+    assert_eq!(scene.produced(), ["fine"]);
+    assert_eq!(scene.abort(1), [aborted(1)]);
+}
+
+#[test]
+fn a_producer_that_dies_under_an_output_is_replaced_and_goes_on_with_the_next_generation() {
+    let mut scene = Scene::new();
+    scene.batch(1, 0, 1, &["deadly"]);
+    assert_eq!(classes(&scene.run()), [Fatal]);
+    assert_eq!(classes(&scene.abort(1)), [Fatal], "it can't be aborted");
+    scene.group_has(&[(0, Some(5)), (1, None)]);
+    let answers = scene.replace(1, &[0, 1]);
+    assert_eq!(answers, [WriterAnswer::Aborted { epoch: Epoch(1), committed: pairs(&[(0, 5)]) }]);
+    scene.batch(1, 0, 1, &["stale"]);
+    scene.batch(2, 0, 6, &["b"]);
+    assert_eq!(scene.prepare(2), [prepared(2, &[(0, 6)], 1)]);
+    assert_eq!(scene.calls(), ["begin", "replace", "committed [0, 1]", "begin", "produce b", "flush"]);
+}
+
+#[test]
+fn a_begin_that_fails_is_told() {
+    let mut scene = Scene::new();
+    scene.fail("begin", Fatal);
+    scene.batch(1, 0, 1, &["a"]);
+    assert_eq!(classes(&scene.run()), [Fatal]);
+    assert!(scene.produced().is_empty());
+}
+
+#[test]
+fn offsets_are_sent_again_with_the_same_arguments_while_that_may_help() {
+    let mut scene = Scene::new();
+    scene.batch(1, 0, 1, &["a"]);
+    scene.prepare(1);
+    scene.fail("send", Retriable);
+    scene.fail("send", Retriable);
+    assert_eq!(scene.commit(1, &[(0, 1)]), [WriterAnswer::Committed { epoch: Epoch(1) }]);
+    let sends: Vec<String> = scene.calls().into_iter().filter(|call| call.starts_with("send")).collect();
+    assert_eq!(sends, vec!["send [(0, 1)] for group"; 3]);
+}
+
+#[test]
+fn offsets_that_are_not_taken_until_the_deadline_are_aborted_and_not_committed() {
+    let mut scene = Scene::new();
+    scene.batch(1, 0, 1, &["a"]);
+    scene.prepare(1);
+    for _ in 0..50 {
+        scene.fail("send", Retriable);
+    }
+    assert_eq!(classes(&scene.commit(1, &[(0, 1)])), [Abortable]);
+    assert!(!scene.calls().contains(&"commit".to_owned()));
+    assert_eq!(scene.abort(1), [aborted(1)]);
+}
+
+#[test]
+fn a_commit_of_unknown_outcome_is_asked_again_and_never_aborted() {
+    let mut scene = Scene::new();
+    scene.batch(1, 0, 1, &["a"]);
+    scene.prepare(1);
+    scene.fail("commit", Retriable);
+    assert_eq!(scene.commit(1, &[(0, 1)]), [WriterAnswer::Committed { epoch: Epoch(1) }]);
+    scene.batch(1, 0, 2, &["b"]);
+    scene.prepare(1);
+    for _ in 0..50 {
+        scene.fail("commit", Retriable);
+    }
+    assert_eq!(classes(&scene.commit(1, &[(0, 2)])), [Retriable], "not known at the deadline is an answer of its own");
+    assert_eq!(classes(&scene.abort(1)), [Fatal]);
+    assert!(!scene.calls().contains(&"abort".to_owned()), "it may be committed");
+    scene.group_has(&[(0, Some(2))]);
+    let answers = scene.replace(1, &[0]);
+    assert_eq!(answers, [WriterAnswer::Aborted { epoch: Epoch(1), committed: pairs(&[(0, 2)]) }]);
+}
+
+#[test]
+fn what_a_failed_commit_is_told_as_and_whether_its_transaction_can_be_aborted() {
+    for (call, class, can_abort) in [
+        ("send", Abortable, true),
+        ("send", StaleMember, true),
+        ("send", UnknownMember, true),
+        ("send", FencedInstance, true),
+        ("send", Forbidden, true),
+        ("send", Fenced, false),
+        ("send", Fatal, false),
+        ("commit", Abortable, true),
+        ("commit", Undeliverable, true),
+        ("commit", Fenced, false),
+        ("commit", Fatal, false),
+    ] {
+        let mut scene = Scene::new();
+        scene.batch(1, 0, 1, &["a"]);
+        scene.prepare(1);
+        scene.fail(call, class);
+        assert_eq!(classes(&scene.commit(1, &[(0, 1)])), [class], "{call} {class:?}");
+        let answers = scene.abort(1);
+        assert_eq!(answers == [aborted(1)], can_abort, "{call} {class:?}: {answers:?}");
+    }
+}
+
+#[test]
+fn a_fence_after_the_transactions_own_time_out_is_no_other_host() {
+    for (time, expected) in [(TRANSACTION_TIMEOUT - Duration::from_secs(2), Fenced), (TRANSACTION_TIMEOUT, Fatal)] {
+        let mut scene = Scene::new();
+        scene.batch(1, 0, 1, &["a"]);
+        scene.prepare(1);
+        scene.pass(time);
+        scene.fail("send", Fenced);
+        assert_eq!(classes(&scene.commit(1, &[(0, 1)])), [expected], "seen by the commit");
+        let mut scene = Scene::new();
+        scene.batch(1, 0, 1, &["a"]);
+        scene.run();
+        scene.pass(time);
+        scene.fail("abort", Fenced);
+        assert_eq!(classes(&scene.abort(1)), [expected], "seen by the abort");
+    }
+}
+
+#[test]
+fn an_abort_is_tried_again_until_its_deadline_and_then_only_a_new_producer_helps() {
+    let mut scene = Scene::new();
+    scene.batch(1, 0, 1, &["a"]);
+    scene.run();
+    scene.fail("abort", Retriable);
+    assert_eq!(scene.abort(1), [aborted(1)]);
+    scene.batch(2, 0, 1, &["a"]);
+    scene.run();
+    for _ in 0..50 {
+        scene.fail("abort", Retriable);
+    }
+    assert_eq!(classes(&scene.abort(2)), [Retriable]);
+    scene.fail("replace", Fatal);
+    assert_eq!(classes(&scene.replace(2, &[])), [Fatal]);
+    assert_eq!(scene.replace(2, &[]), [aborted(2)]);
+}
+
+#[test]
+fn a_new_producer_whose_group_cannot_be_read_is_told_as_a_failure() {
+    let mut scene = Scene::new();
+    scene.fail("committed", Abortable);
+    assert_eq!(classes(&scene.replace(1, &[0])), [Abortable]);
+}
+
+// What the tests stand on.
+
+fn pairs(pairs: &[(u32, i64)]) -> Vec<(PartitionId, Offset)> {
+    pairs.iter().map(|(id, offset)| (PartitionId(*id), Offset(*offset))).collect()
+}
+
+fn prepared(epoch: u64, offsets: &[(u32, i64)], outputs: u64) -> WriterAnswer {
+    WriterAnswer::Prepared { epoch: Epoch(epoch), offsets: pairs(offsets), outputs }
+}
+
+fn aborted(epoch: u64) -> WriterAnswer {
+    WriterAnswer::Aborted { epoch: Epoch(epoch), committed: Vec::new() }
+}
+
+/// The classes of the failures among some answers; any other answer is none.
+fn classes(answers: &[WriterAnswer]) -> Vec<ErrorClass> {
+    let class = |answer: &WriterAnswer| {
+        if let WriterAnswer::Failed { error, .. } | WriterAnswer::AbortFailed { error, .. } = answer {
+            Some(error.class)
+        } else {
+            None
+        }
+    };
+    answers.iter().filter_map(class).collect()
+}
+
+/// A producer's script and diary. Time passes only in calls that fail or wait, and when a test says so.
+struct Script {
+    began: Instant,
+    now: Instant,
+    calls: Vec<String>,
+    produced: Vec<String>,
+    fails: VecDeque<(&'static str, ErrorClass)>,
+    /// So many outputs fit in before a flush.
+    room: usize,
+    queued: usize,
+    /// So many steps of a flush do not get done.
+    unflushed: usize,
+    group: Vec<(u32, Option<i64>)>,
+}
+
+impl Script {
+    fn call(&mut self, name: &'static str, text: String, timeout: Duration) -> Result<(), ProducerError> {
+        let at = self.fails.iter().position(|(call, _)| *call == name);
+        let failed = at.and_then(|at| self.fails.remove(at));
+        self.calls.push(text);
+        match failed {
+            None => Ok(()),
+            Some((_, class)) => {
+                self.now += timeout.min(Duration::from_secs(1));
+                Err(ProducerError { class, message: format!("{name} failed") })
+            }
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Scripted(Rc<RefCell<Script>>);
+
+impl TransactionalProducer for Scripted {
+    type Group = &'static str;
+
+    fn begin(&mut self) -> Result<(), ProducerError> {
+        self.0.borrow_mut().call("begin", "begin".to_owned(), Duration::ZERO)
+    }
+
+    fn produce(&mut self, outputs: &Outputs, index: usize) -> Queued {
+        let mut script = self.0.borrow_mut();
+        let value = String::from_utf8(outputs.get(index).value.expect("outputs here have values").to_vec()).expect("text");
+        match value.as_str() {
+            "refused" => return Queued::Refused("it is too large".to_owned()),
+            "deadly" => return Queued::Fatal(ProducerError { class: Fatal, message: "dead".to_owned() }),
+            _ if script.queued >= script.room => return Queued::Full,
+            _ => {}
+        }
+        script.queued += 1;
+        script.calls.push(format!("produce {value}"));
+        script.produced.push(value);
+        Queued::Yes
+    }
+
+    fn poll(&mut self) {}
+
+    fn flush(&mut self, step: Duration) -> bool {
+        let mut script = self.0.borrow_mut();
+        script.queued = 0;
+        if script.unflushed > 0 {
+            script.unflushed -= 1;
+            script.now += step;
+            return false;
+        }
+        script.calls.push("flush".to_owned());
+        true
+    }
+
+    fn send_offsets(
+        &mut self,
+        offsets: &[(PartitionId, Offset)],
+        group: &&'static str,
+        timeout: Duration,
+    ) -> Result<(), ProducerError> {
+        let offsets: Vec<(u32, i64)> = offsets.iter().map(|(id, offset)| (id.0, offset.0)).collect();
+        self.0.borrow_mut().call("send", format!("send {offsets:?} for {group}"), timeout)
+    }
+
+    fn commit(&mut self, timeout: Duration) -> Result<(), ProducerError> {
+        self.0.borrow_mut().call("commit", "commit".to_owned(), timeout)
+    }
+
+    fn abort(&mut self, timeout: Duration) -> Result<(), ProducerError> {
+        self.0.borrow_mut().call("abort", "abort".to_owned(), timeout)
+    }
+
+    fn replace(&mut self, timeout: Duration) -> Result<(), ProducerError> {
+        self.0.borrow_mut().call("replace", "replace".to_owned(), timeout)
+    }
+
+    fn committed(
+        &mut self,
+        partitions: &[PartitionId],
+        timeout: Duration,
+    ) -> Result<Vec<(PartitionId, Option<Offset>)>, ProducerError> {
+        let mut script = self.0.borrow_mut();
+        let ids: Vec<u32> = partitions.iter().map(|id| id.0).collect();
+        script.call("committed", format!("committed {ids:?}"), timeout)?;
+        Ok(script.group.iter().map(|(id, offset)| (PartitionId(*id), offset.map(Offset))).collect())
+    }
+}
+
+struct TestPort {
+    script: Rc<RefCell<Script>>,
+    answers: Vec<WriterAnswer>,
+}
+
+impl WriterPort for TestPort {
+    fn answer(&mut self, answer: WriterAnswer) {
+        self.answers.push(answer);
+    }
+
+    fn now(&self) -> Instant {
+        self.script.borrow().now
+    }
+}
+
+/// A writer with its producer.
+struct Scene {
+    writer: Writer<Scripted>,
+    script: Rc<RefCell<Script>>,
+    port: TestPort,
+}
+
+impl Scene {
+    #[expect(clippy::disallowed_methods, reason = "std has no other way to make an instant; which one it is makes no difference")]
+    fn new() -> Self {
+        let now = Instant::now();
+        let script = Rc::new(RefCell::new(Script {
+            began: now,
+            now,
+            calls: Vec::new(),
+            produced: Vec::new(),
+            fails: VecDeque::new(),
+            room: usize::MAX,
+            queued: 0,
+            unflushed: 0,
+            group: Vec::new(),
+        }));
+        let port = TestPort { script: Rc::clone(&script), answers: Vec::new() };
+        Self { writer: Writer::new(Scripted(Rc::clone(&script)), TRANSACTION_TIMEOUT), script, port }
+    }
+
+    fn fail(&mut self, call: &'static str, class: ErrorClass) {
+        self.script.borrow_mut().fails.push_back((call, class));
+    }
+
+    fn room(&mut self, outputs: usize) {
+        self.script.borrow_mut().room = outputs;
+    }
+
+    fn unflushed(&mut self, steps: usize) {
+        self.script.borrow_mut().unflushed = steps;
+    }
+
+    fn group_has(&mut self, offsets: &[(u32, Option<i64>)]) {
+        self.script.borrow_mut().group = offsets.to_vec();
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.script.borrow_mut().now += time;
+    }
+
+    /// Time since the scene began.
+    fn now(&self) -> Duration {
+        let script = self.script.borrow();
+        script.now - script.began
+    }
+
+    fn deadline(&self) -> Instant {
+        self.script.borrow().now + BUDGET
+    }
+
+    fn calls(&self) -> Vec<String> {
+        self.script.borrow().calls.clone()
+    }
+
+    fn produced(&self) -> Vec<String> {
+        self.script.borrow().produced.clone()
+    }
+
+    fn batch(&mut self, epoch: u64, partition: u32, next: i64, values: &[&str]) {
+        let mut outputs = Outputs::default();
+        for value in values {
+            outputs.push(&OutputRef {
+                target: Target::Topic(TopicIndex(0)),
+                partition: None,
+                timestamp: None,
+                key: None,
+                value: Some(value.as_bytes()),
+                headers: Headers::NONE,
+            });
+        }
+        self.writer.batch(OutputBatch { epoch: Epoch(epoch), partition: PartitionId(partition), next: Offset(next), outputs });
+    }
+
+    fn step(&mut self) -> WriterStep {
+        self.writer.step(&mut self.port)
+    }
+
+    /// Steps until it has nothing to do at once; gives the answers.
+    fn run(&mut self) -> Vec<WriterAnswer> {
+        for _ in 0..10_000 {
+            if self.step() != WriterStep::Again {
+                return std::mem::take(&mut self.port.answers);
+            }
+        }
+        panic!("it does not come to rest: {:?}", self.writer);
+    }
+
+    fn command(&mut self, command: WriterCommand<&'static str>) {
+        self.writer.command(command, &mut self.port);
+    }
+
+    fn prepare(&mut self, epoch: u64) -> Vec<WriterAnswer> {
+        let deadline = self.deadline();
+        self.command(WriterCommand::Prepare { epoch: Epoch(epoch), deadline });
+        self.run()
+    }
+
+    fn commit(&mut self, epoch: u64, offsets: &[(u32, i64)]) -> Vec<WriterAnswer> {
+        let deadline = self.deadline();
+        self.command(WriterCommand::Commit { epoch: Epoch(epoch), offsets: pairs(offsets), group: "group", deadline });
+        std::mem::take(&mut self.port.answers)
+    }
+
+    fn abort(&mut self, epoch: u64) -> Vec<WriterAnswer> {
+        let deadline = self.deadline();
+        self.command(WriterCommand::Abort { epoch: Epoch(epoch), deadline });
+        std::mem::take(&mut self.port.answers)
+    }
+
+    fn replace(&mut self, epoch: u64, partitions: &[u32]) -> Vec<WriterAnswer> {
+        let deadline = self.deadline();
+        let partitions = partitions.iter().map(|id| PartitionId(*id)).collect();
+        self.command(WriterCommand::Replace { epoch: Epoch(epoch), partitions, deadline });
+        std::mem::take(&mut self.port.answers)
+    }
+}

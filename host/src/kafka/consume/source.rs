@@ -59,7 +59,7 @@ impl Source {
             return Read { records: Some((strays.info(), Box::new(strays))), error: None, emptied: false };
         }
         let emptied = self.fill(client, max);
-        let error = self.scratch.iter().position(|message| !message.is_record()).and_then(|at| self.cut(at));
+        let error = cut_at_error(&mut self.scratch, &mut self.carry, Message::is_record).and_then(|message| meaning(&message));
         self.marked = !emptied || !self.carry.is_empty();
         if self.scratch.is_empty() {
             return Read { records: None, error, emptied: !self.marked };
@@ -78,18 +78,46 @@ impl Source {
         self.scratch.extend(self.carry.drain(..max.min(self.carry.len())));
         false
     }
+}
 
-    /// Takes the error at `at` out; what is behind it waits for the next read.
-    fn cut(&mut self, at: usize) -> Option<ReadError> {
-        for later in self.scratch.drain(at + 1..).rev() {
-            self.carry.push_front(later);
+/// Takes the first that is no record out of `taken`. What came behind it goes to the front of `carry`, for the next read.
+fn cut_at_error<T>(taken: &mut Vec<T>, carry: &mut VecDeque<T>, is_record: impl Fn(&T) -> bool) -> Option<T> {
+    let at = taken.iter().position(|item| !is_record(item))?;
+    for later in taken.drain(at + 1..).rev() {
+        carry.push_front(later);
+    }
+    taken.pop()
+}
+
+fn meaning(message: &Message) -> Option<ReadError> {
+    let (code, text) = message.error()?;
+    Some(match (code, message.offset()) {
+        (AUTO_OFFSET_RESET, NO_OFFSET) => ReadError::NoCommittedOffset,
+        (AUTO_OFFSET_RESET, offset) if offset >= 0 => ReadError::OutOfRange(Offset(offset)),
+        _ => ReadError::Other(text),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads as [`Source::read`] does, with numbers for records and negative ones for errors.
+    fn reads(taken: &[i32], max: usize) -> Vec<(Vec<i32>, Option<i32>)> {
+        let (mut carry, mut reads) = (VecDeque::from(taken.to_vec()), Vec::new());
+        while !carry.is_empty() {
+            let mut taken: Vec<_> = carry.drain(..max.min(carry.len())).collect();
+            let error = cut_at_error(&mut taken, &mut carry, |number| *number >= 0);
+            reads.push((taken, error));
         }
-        let message = self.scratch.pop()?;
-        let (code, text) = message.error()?;
-        Some(match (code, message.offset()) {
-            (AUTO_OFFSET_RESET, NO_OFFSET) => ReadError::NoCommittedOffset,
-            (AUTO_OFFSET_RESET, offset) if offset >= 0 => ReadError::OutOfRange(Offset(offset)),
-            _ => ReadError::Other(text),
-        })
+        reads
+    }
+
+    #[test]
+    fn what_comes_behind_an_error_is_neither_lost_nor_moved() {
+        assert_eq!(reads(&[1, 2, 3], 9), [(vec![1, 2, 3], None)]);
+        assert_eq!(reads(&[1, -1, 2, 3], 9), [(vec![1], Some(-1)), (vec![2, 3], None)]);
+        assert_eq!(reads(&[-1, -2, 1], 9), [(vec![], Some(-1)), (vec![], Some(-2)), (vec![1], None)]);
+        assert_eq!(reads(&[1, -1, 2, 3, 4], 3), [(vec![1], Some(-1)), (vec![2, 3, 4], None)]);
     }
 }

@@ -26,6 +26,8 @@ enum Act {
     Reload(CommitPolicy),
     Time(u64),
     ClientError(u32),
+    StartFound,
+    SeeksFail(usize),
 }
 
 fn acts() -> impl Strategy<Value = Vec<Act>> {
@@ -48,6 +50,8 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         1 => policy.prop_map(Act::Reload),
         8 => (1u64..400).prop_map(Act::Time),
         1 => partition.prop_map(Act::ClientError),
+        4 => Just(Act::StartFound),
+        1 => (1usize..4).prop_map(Act::SeeksFail),
     ];
     prop::collection::vec(act, 1..250)
 }
@@ -88,6 +92,8 @@ fn act(world: &mut World, act: Act) {
         Act::WriterFails(class, took_effect) => world.writer_fails(class, took_effect),
         Act::Reload(policy) => world.event(Event::PluginsReady(Plan { policy })),
         Act::Time(millis) => world.pass_time(Duration::from_millis(millis)),
+        Act::StartFound => world.start_found(),
+        Act::SeeksFail(times) => world.refused_seeks = times,
         Act::ClientError(id) => {
             let error = crate::consume::ReadError::Other("asked".to_owned());
             world.event(Event::ReadFailed { partition: PartitionId(id), error });
@@ -111,6 +117,8 @@ proptest! {
             settings.limit_records = 30;
         }
         let mut world = World::with(settings, policy);
+        // Nobody has committed anything of two of them.
+        world.without_offset = [(PartitionId(2), 0), (PartitionId(3), 0)].into();
         for one in acts {
             act(&mut world, one);
         }
@@ -135,7 +143,7 @@ proptest! {
         }
         if world.outcome == Some(crate::generation::Outcome::Stopped) {
             for (id, position) in &world.position {
-                prop_assert_eq!(world.broker[id], *position, "what was handed over of {:?} is committed", id);
+                prop_assert_eq!(world.broker.get(id).copied().unwrap_or(0), *position, "what was handed over of {:?} is committed", id);
             }
         }
         prop_assert_eq!(world.saw(|effect| matches!(effect, Effect::Finish(_))), 1);

@@ -1,7 +1,7 @@
 //! A world for the machine: a broker, a client, lanes and a writer that answer when they are told to, and the checks that hold
 //! after every step.
 
-use crate::consume::Fence;
+use crate::consume::{Fence, ReadError};
 use crate::generation::{Effect, Event, Fault, Generation, Outcome, Plan, Report, Settings};
 use crate::plugin::{CommitPolicy, EndReason, Failure, FailureKind};
 use crate::produce::{ErrorClass, ProducerError};
@@ -62,6 +62,16 @@ pub(super) struct World {
     pub(super) visible: BTreeMap<PartitionId, Vec<i64>>,
     /// Where the client reads on. Only for partitions that this host holds.
     pub(super) position: BTreeMap<PartitionId, i64>,
+    /// Partitions for which the group has no offset until one is committed; where they start. Of those, the silent ones are held and
+    /// give nothing before they are re-pointed.
+    pub(super) without_offset: BTreeMap<PartitionId, i64>,
+    silent: BTreeSet<PartitionId>,
+    /// Searches for a start that are under way.
+    pub(super) resolving: VecDeque<(PartitionId, u64)>,
+    /// What the group metadata says.
+    pub(super) fence: Option<Fence>,
+    /// So many seeks and re-pointings fail.
+    pub(super) refused_seeks: usize,
     /// Revoke events that wait for their answer.
     pub(super) pending_revokes: VecDeque<Vec<PartitionId>>,
     lanes: BTreeMap<PartitionId, VecDeque<Batch>>,
@@ -96,6 +106,11 @@ impl World {
             broker: BTreeMap::new(),
             visible: BTreeMap::new(),
             position: BTreeMap::new(),
+            without_offset: BTreeMap::new(),
+            silent: BTreeSet::new(),
+            resolving: VecDeque::new(),
+            fence: Some(fence()),
+            refused_seeks: 0,
             pending_revokes: VecDeque::new(),
             lanes: BTreeMap::new(),
             thread_of: BTreeMap::new(),
@@ -124,6 +139,8 @@ impl World {
             }
         }
         self.check_marks();
+        let due = self.machine.next_deadline();
+        assert!(due.is_none_or(|at| at > self.now), "it wants a tick at once, again and again: {:?}", self.machine);
     }
 
     pub(super) fn pass_time(&mut self, time: Duration) {
@@ -134,6 +151,11 @@ impl World {
     pub(super) fn assign(&mut self, partitions: &[u32]) {
         let ids: Vec<PartitionId> = partitions.iter().map(|id| PartitionId(*id)).collect();
         for id in &ids {
+            if self.without_offset.contains_key(id) && !self.broker.contains_key(id) {
+                self.silent.insert(*id);
+                self.position.insert(*id, self.without_offset[id]);
+                continue;
+            }
             let committed = *self.broker.entry(*id).or_insert(0);
             self.position.insert(*id, committed);
         }
@@ -159,6 +181,10 @@ impl World {
         // Between a revoke event and its answer the client gives nothing, of no partition.
         let Some(position) = self.position.get_mut(&id).filter(|_| self.pending_revokes.is_empty()) else { return 0 };
         if records == 0 {
+            return 0;
+        }
+        if self.silent.contains(&id) {
+            self.event(Event::ReadFailed { partition: id, error: ReadError::NoCommittedOffset });
             return 0;
         }
         let first = *position;
@@ -199,8 +225,14 @@ impl World {
     pub(super) fn lane_failed(&mut self, id: PartitionId, kind: FailureKind) {
         let Some(batch) = self.lanes.get(&id).and_then(VecDeque::front) else { return };
         let (epoch, offset) = (batch.epoch, Some(Offset(batch.first)));
-        let fault =
-            Fault { partition: id, offset, transform: "t".to_owned(), failure: Failure::new(kind, "asked"), attempts: 1, retries: 3 };
+        let fault = Fault {
+            partition: id,
+            offset,
+            transform: "t".to_owned(),
+            failure: Failure::new(kind, "asked"),
+            attempts: 1,
+            retries: 3,
+        };
         self.event(Event::LaneFailed { epoch, fault });
     }
 
@@ -223,11 +255,15 @@ impl World {
         let Some(task) = self.tasks.pop_front() else { return };
         match task {
             Task::Prepare(epoch) => {
-                self.transaction = std::mem::take(&mut self.queue);
+                // What a resume left in the transaction is still in it.
+                for (id, records) in std::mem::take(&mut self.queue) {
+                    self.transaction.entry(id).or_default().extend(records);
+                }
                 let offsets: Vec<_> =
                     self.transaction.iter().filter_map(|(id, done)| Some((*id, Offset(done.last()? + 1)))).collect();
                 let outputs = self.transaction.values().map(|done| done.len() as u64).sum();
-                self.event(Event::Prepared { epoch, offsets, outputs, fence: Some(fence()) });
+                let fence = self.fence.clone();
+                self.event(Event::Prepared { epoch, offsets, outputs, fence });
             }
             Task::Commit(epoch, offsets) => {
                 self.commit(&offsets);
@@ -266,6 +302,41 @@ impl World {
         }
     }
 
+    /// A search for a start has found it.
+    pub(super) fn start_found(&mut self) {
+        let Some((partition, tenure)) = self.resolving.pop_front() else { return };
+        let offset = Ok(Offset(self.without_offset[&partition]));
+        self.event(Event::StartFound { partition, tenure, offset });
+    }
+
+    /// Lanes pass in everything that they are given.
+    pub(super) fn lanes_finish(&mut self) {
+        while let Some(id) = self.lanes_busy().first() {
+            self.lane_done(*id);
+        }
+    }
+
+    /// Every hook returns.
+    pub(super) fn hooks_return(&mut self) {
+        while let Some((epoch, thread)) = self.hooking.first().copied() {
+            self.hook_done(epoch, thread);
+        }
+    }
+
+    /// Threads of lanes drop what was given up.
+    pub(super) fn lanes_stop(&mut self) {
+        while let Some((epoch, thread)) = self.stopping.first().copied() {
+            self.lane_stopped(epoch, thread);
+        }
+    }
+
+    /// The writer does all it was told, and it goes well.
+    pub(super) fn writer_finishes(&mut self) {
+        while !self.tasks.is_empty() {
+            self.writer_ok();
+        }
+    }
+
     /// Everybody answers, and everything goes well, until nothing is outstanding.
     pub(super) fn settle(&mut self) {
         for _ in 0..10_000 {
@@ -277,6 +348,8 @@ impl World {
                 self.lane_stopped(epoch, thread);
             } else if !self.tasks.is_empty() {
                 self.writer_ok();
+            } else if !self.resolving.is_empty() {
+                self.start_found();
             } else if self.machine.next_deadline().is_some_and(|at| at <= self.now + Duration::from_secs(6)) {
                 self.pass_time(Duration::from_millis(50));
             } else {
@@ -321,6 +394,9 @@ impl World {
             Effect::Prepare { epoch, .. } => self.tasks.push_back(Task::Prepare(epoch)),
             Effect::Commit { epoch, offsets, .. } => {
                 assert!(!offsets.is_empty(), "R28: never an empty list");
+                let early = self.machine.plan.policy == CommitPolicy::GenerationEnd && !self.hooked.contains(&epoch);
+                let records: usize = self.transaction.values().map(Vec::len).sum();
+                assert!(!early || records == 0, "D6: {records} records of a generation would be committed before its hook");
                 self.tasks.push_back(Task::Commit(epoch, offsets));
             }
             Effect::Abort { epoch, .. } => self.give_up(epoch, Task::Abort(epoch)),
@@ -328,22 +404,33 @@ impl World {
             Effect::Release(partitions) => self.released(&partitions),
             Effect::Seek { epoch, to } => {
                 assert!(self.pending_revokes.is_empty(), "R9: no seek while a revoke is pending");
+                if self.refused_seeks > 0 {
+                    self.refused_seeks -= 1;
+                    return Some(Event::Sought { epoch, failed: to.into_iter().map(|(id, _)| id).collect() });
+                }
                 for (partition, offset) in to {
+                    assert!(!self.silent.contains(&partition), "D8: a seek of a silent partition is refused for ever");
                     let position = self.position.get_mut(&partition).expect("a seek of a partition that is not held");
                     *position = offset.0;
                 }
                 return Some(Event::Sought { epoch, failed: Vec::new() });
             }
             Effect::Repoint { epoch, to, .. } => {
-                for (partition, offset) in &to {
+                let ok = self.refused_seeks == 0;
+                self.refused_seeks = self.refused_seeks.saturating_sub(1);
+                for (partition, offset) in to.iter().filter(|_| ok) {
+                    self.silent.remove(partition);
                     self.position.insert(*partition, offset.0);
                 }
                 let partitions = to.into_iter().map(|(partition, _)| partition).collect();
-                return Some(Event::Repointed { epoch, partitions, ok: true });
+                return Some(Event::Repointed { epoch, partitions, ok });
             }
-            Effect::Report(Report::Repeated { partition, .. }) => panic!("a record of {partition:?} came twice, without a reason"),
+            Effect::Report(Report::Repeated { partition, .. }) => {
+                panic!("a record of {partition:?} came twice, without a reason")
+            }
             Effect::Finish(outcome) => self.outcome = Some(outcome),
-            Effect::Discard(_) | Effect::Resume { .. } | Effect::ResolveStart { .. } | Effect::Report(_) => {}
+            Effect::ResolveStart { partition, tenure } => self.resolving.push_back((partition, tenure)),
+            Effect::Discard(_) | Effect::Resume { .. } | Effect::Report(_) => {}
         }
         None
     }
@@ -360,6 +447,7 @@ impl World {
         self.pending_revokes.remove(at);
         for partition in partitions {
             self.position.remove(partition);
+            self.silent.remove(partition);
         }
     }
 
@@ -385,7 +473,8 @@ impl World {
             assert!(offsets.iter().any(|(partition, _)| partition == id), "R28: outputs of {id:?} without its offset");
         }
         for (id, offset) in offsets {
-            let committed = self.broker.entry(*id).or_insert(0);
+            // The first commit of a partition that had no offset is that of its start.
+            let committed = self.broker.entry(*id).or_insert_with(|| self.without_offset.get(id).copied().unwrap_or(0));
             assert!(offset.0 >= *committed, "R32: {id:?} goes back from {committed} to {offset}");
             let records = transaction.get(id).cloned().unwrap_or_default();
             let expected: Vec<i64> = (*committed..offset.0).collect();
