@@ -13,11 +13,13 @@ pub use host::{Parts, run as run_parts};
 pub use inbox::Inbox;
 pub use plugins::Plugins;
 
-use crate::config::Config;
+use crate::cli::{App, Problem};
+use crate::config::{Config, show_duration};
 use crate::exit::Exit;
 use crate::identity::Identity;
 use crate::kafka::{
-    Cluster, KafkaConsumer, KafkaProducer, KafkaSettings, KafkaStarts, Names, StartCheckError, check_cluster, fetch_bytes_per_partition,
+    Cluster, KafkaConsumer, KafkaProducer, KafkaSettings, KafkaStarts, Names, StartCheckError, check_cluster,
+    fetch_bytes_per_partition,
 };
 use crate::plugin::{Engine, Settings as EngineSettings};
 use crate::signals::{Listener, Request};
@@ -33,12 +35,27 @@ const START_PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes of outputs that may wait in the producer.
 const PRODUCE_BYTES: usize = 128 << 20;
 
-/// Runs a pipeline until it is stopped or can't go on. What happens is told in the log.
-pub fn run(config: &Config) -> Exit {
-    run_with(config, |consumer| consumer, |producer| producer)
+/// The program as people run it.
+#[derive(Debug)]
+pub struct Host;
+
+impl App for Host {
+    fn run(&self, config: Config) -> Exit {
+        run_with(&config, |consumer| consumer, |producer| producer)
+    }
+
+    fn check(&self, config: &Config, connect: bool) -> Result<(), Vec<Problem>> {
+        let topics = Arc::new(topics(config));
+        load_plugins(config, &topics, &Arc::default())?;
+        if connect {
+            check_brokers(config).map_err(|problem| vec![problem])?;
+        }
+        Ok(())
+    }
 }
 
-/// As [`run`], with something put around consumer and producer: tests stop or kill the process at points of their choice that way.
+/// Runs a pipeline until it is stopped or can't go on, with something put around consumer and producer: tests stop or kill the process
+/// at points of their choice that way. What happens is told in the log.
 pub fn run_with<C, P>(
     config: &Config,
     wrap_consumer: impl FnOnce(KafkaConsumer) -> C,
@@ -48,35 +65,29 @@ where
     C: tidegate_core::consume::Consumer,
     P: tidegate_core::produce::TransactionalProducer<Group = C::Group> + Send + 'static,
 {
-    match assemble(config, wrap_consumer, wrap_producer) {
-        Ok(exit) | Err(exit) => {
-            tracing::info!(code = exit.code(), exit = exit.name(), "tidegate ends");
-            exit
+    assemble(config, wrap_consumer, wrap_producer).unwrap_or_else(|problems| {
+        for problem in &problems {
+            tracing::error!("{}", problem.message);
         }
-    }
+        problems.first().map_or(Exit::Fault, |problem| problem.exit)
+    })
 }
 
-/// Loads the plugins of a configuration as [`run`] would, and lets go of them.
-pub fn check_plugins(config: &Config) -> Result<(), Exit> {
-    let topics = Arc::new(topics(config));
-    load_plugins(config, &topics, &Arc::default()).map(drop)
-}
-
-/// Asks the brokers for what [`run`] needs of them.
-pub fn check_brokers(config: &Config) -> Result<Cluster, Exit> {
+/// Asks the brokers for what a run needs of them.
+fn check_brokers(config: &Config) -> Result<Cluster, Problem> {
     let settings = kafka_settings(config, &format!("{}-check", config.input.group));
     let outputs = topics(config);
     let cluster = check_cluster(&settings, outputs.names(), START_PATIENCE).map_err(|error| unusable(&error))?;
     match cluster.max_transaction_timeout {
-        Some(most) if most < config.transaction_timeout => {
-            tracing::error!(
-                "the brokers allow transactions of {} s at most (`transaction.max.timeout.ms`), and this pipeline needs {} s: shorten \
-                 `commit-interval` or `generation-limit`, or raise it on the brokers",
-                most.as_secs_f64(),
-                config.transaction_timeout.as_secs_f64()
-            );
-            Err(Exit::Configuration)
-        }
+        Some(most) if most < config.transaction_timeout => Err(Problem {
+            message: format!(
+                "the brokers allow transactions of {} at most (`transaction.max.timeout.ms`), and this pipeline needs {}: shorten \
+                 `commit-interval`, `generation-limit` or `stop-timeout`, or raise it on the brokers",
+                show_duration(most),
+                show_duration(config.transaction_timeout)
+            ),
+            exit: Exit::Configuration,
+        }),
         Some(_) | None => Ok(cluster),
     }
 }
@@ -85,7 +96,7 @@ fn assemble<C, P>(
     config: &Config,
     wrap_consumer: impl FnOnce(KafkaConsumer) -> C,
     wrap_producer: impl FnOnce(KafkaProducer) -> P,
-) -> Result<Exit, Exit>
+) -> Result<Exit, Vec<Problem>>
 where
     C: tidegate_core::consume::Consumer,
     P: tidegate_core::produce::TransactionalProducer<Group = C::Group> + Send + 'static,
@@ -93,13 +104,14 @@ where
     let cancel = Arc::new(Cancel::default());
     let topics = Arc::new(topics(config));
     let plugins = load_plugins(config, &topics, &cancel)?;
-    let cluster = check_brokers(config)?;
-    let identity = identity(config)?;
+    let cluster = check_brokers(config).map_err(|problem| vec![problem])?;
+    let identity = identity(config).map_err(|problem| vec![problem])?;
     let mut settings = kafka_settings(config, &identity.transactional_id(&config.input.group));
     settings.fetch_bytes = fetch_bytes_per_partition(bytes(config.buffer), cluster.inputs.len());
     let names = Arc::new(Names::default());
     // The producer first: making it aborts what a predecessor with this id left open, before anything is read (rule R48).
-    let producer = KafkaProducer::new(&settings, topics, Arc::clone(&names), START_PATIENCE).map_err(|error| outcome::producer(&error))?;
+    let producer = KafkaProducer::new(&settings, topics, Arc::clone(&names), START_PATIENCE)
+        .map_err(|error| vec![outcome::producer(&error)])?;
     let nudge = producer.nudge();
     let consumer = KafkaConsumer::new(&settings, Arc::clone(&names)).map_err(|error| refused(&error))?;
     let waker = consumer.waker();
@@ -119,7 +131,9 @@ where
         resolve_start: Box::new(move |partition, name, tenure| starts.resolve(partition, name, tenure)),
         nudge: Box::new(move || nudge.nudge()),
         stuck: Box::new(|what| {
-            tracing::error!("{what}: the watchdog ends the process; what it left open is aborted by the next start with this identity");
+            tracing::error!(
+                "{what}: the watchdog ends the process; what it left open is aborted by the next start with this identity"
+            );
             std::process::exit(Exit::Watchdog.code().into());
         }),
     };
@@ -132,23 +146,16 @@ fn topics(config: &Config) -> Topics {
     Topics::new(config.output.topic.as_deref(), &config.output.topics)
 }
 
-fn load_plugins(config: &Config, topics: &Arc<Topics>, cancel: &Arc<Cancel>) -> Result<Plugins, Exit> {
+fn load_plugins(config: &Config, topics: &Arc<Topics>, cancel: &Arc<Cancel>) -> Result<Plugins, Vec<Problem>> {
     let settings = EngineSettings { cache: Some(config.cache_folder.clone()), cancel: Arc::clone(cancel) };
     let engine = Engine::new(settings).map_err(|error| refused(&error))?;
-    Plugins::load(config, &engine, topics).map_err(|errors| {
-        for error in errors {
-            tracing::error!("{error}");
-        }
-        Exit::Plugin
-    })
+    Plugins::load(config, &engine, topics)
+        .map_err(|errors| errors.into_iter().map(|error| Problem { message: error.to_string(), exit: Exit::Plugin }).collect())
 }
 
-fn identity(config: &Config) -> Result<Identity, Exit> {
+fn identity(config: &Config) -> Result<Identity, Problem> {
     let claimed = Identity::claim(config.identity.as_deref(), &config.state_folder, &config.input.group);
-    let identity = claimed.map_err(|error| {
-        tracing::error!("{error}");
-        Exit::Configuration
-    })?;
+    let identity = claimed.map_err(|error| Problem { message: error.to_string(), exit: Exit::Configuration })?;
     if identity.is_on_generated_host() {
         tracing::warn!(
             identity = identity.name(),
@@ -185,7 +192,7 @@ fn machine_settings(config: &Config) -> Settings {
     }
 }
 
-fn starts(config: &Config, settings: &KafkaSettings, cluster: Cluster, inbox: &Inbox) -> Result<KafkaStarts, Exit> {
+fn starts(config: &Config, settings: &KafkaSettings, cluster: Cluster, inbox: &Inbox) -> Result<KafkaStarts, Vec<Problem>> {
     let start = match config.input.start {
         crate::config::Start::Earliest => crate::kafka::Start::Earliest,
         crate::config::Start::Latest => crate::kafka::Start::Latest,
@@ -198,7 +205,7 @@ fn starts(config: &Config, settings: &KafkaSettings, cluster: Cluster, inbox: &I
     KafkaStarts::new(settings, start, cluster.inputs, tell).map_err(|error| refused(&error))
 }
 
-fn signals(inbox: &Inbox, watcher: crate::watch::Watcher) -> Result<Listener, Exit> {
+fn signals(inbox: &Inbox, watcher: crate::watch::Watcher) -> Result<Listener, Vec<Problem>> {
     let inbox = inbox.clone();
     let listener = Listener::start(move |request| match request {
         Request::Stop => {
@@ -214,18 +221,17 @@ fn signals(inbox: &Inbox, watcher: crate::watch::Watcher) -> Result<Listener, Ex
     listener.map_err(|error| refused(&error))
 }
 
-fn unusable(error: &StartCheckError) -> Exit {
-    tracing::error!("{error}");
-    match error {
+fn unusable(error: &StartCheckError) -> Problem {
+    let exit = match error {
         StartCheckError::Unreachable { .. } => Exit::Unreachable,
         StartCheckError::MissingTopics { .. } | StartCheckError::Settings(_) => Exit::Configuration,
         StartCheckError::Forbidden { .. } => Exit::Forbidden,
-    }
+    };
+    Problem { message: error.to_string(), exit }
 }
 
-fn refused(error: &dyn std::error::Error) -> Exit {
-    tracing::error!("{error}");
-    Exit::Fault
+fn refused(error: &dyn std::error::Error) -> Vec<Problem> {
+    vec![Problem { message: error.to_string(), exit: Exit::Fault }]
 }
 
 fn bytes(size: u64) -> usize {

@@ -1,84 +1,144 @@
-//! The command line: one file a command.
+//! The command line: arguments to a command, its outcome to an exit code.
 
 mod check;
 mod run;
 
-use crate::app;
-use crate::config::Config;
+use crate::config::{Config, Faults};
 use crate::exit::Exit;
-use crate::observe::{self, LogFormat};
+use crate::observe::{self, Format};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
-use std::process::ExitCode;
+use std::io::{self, Write};
+use std::panic::{self, AssertUnwindSafe};
+use std::path::{Path, PathBuf};
 
-/// Runs WebAssembly components on Kafka records, exactly once.
+/// Environment variable that `--log-level` stands above.
+const LEVEL: &str = "TIDEGATE_LOG";
+
+/// What a command comes to behind a checked configuration. The program has one; the tests have others.
+pub trait App {
+    /// Runs the pipeline until it is told to stop, or can't go on. It logs what happened.
+    fn run(&self, config: Config) -> Exit;
+
+    /// Checks what can be known without running: that each plugin loads, and with `connect` what the brokers know.
+    ///
+    /// # Errors
+    /// Everything that is wrong.
+    fn check(&self, config: &Config, connect: bool) -> Result<(), Vec<Problem>>;
+}
+
+/// Something beyond the configuration file that `check` found to be wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// What, where, and what to do.
+    pub message: String,
+    /// The exit code that a run would end with.
+    pub exit: Exit,
+}
+
+/// Kafka stream processor that runs WebAssembly components, exactly once.
 #[derive(Debug, Parser)]
-#[command(name = "tidegate", version)]
-struct Cli {
+#[command(name = "tidegate", version, disable_help_subcommand = true, after_help = "Exit codes: docs/exit-codes.md")]
+struct Line {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
     logs: Logs,
 }
 
+#[derive(Debug, Args)]
+struct Logs {
+    /// How log lines look; they go to the standard error stream
+    #[arg(long, value_enum, default_value_t, global = true)]
+    log_format: Format,
+    /// error, warn, info, debug, trace, or parts with levels: info,tidegate::kafka=debug [env: TIDEGATE_LOG] [default: info]
+    #[arg(long, value_name = "LEVEL", global = true)]
+    log_level: Option<String>,
+}
+
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a pipeline until it is stopped by SIGTERM or SIGINT.
-    Run(run::Arguments),
-    /// Check a configuration and its plugins without running them on records.
-    Check(check::Arguments),
+    /// Run the pipeline of a configuration file
+    Run {
+        /// The configuration file
+        file: PathBuf,
+    },
+    /// Say everything that is wrong with a configuration, or show the settings in force
+    Check {
+        /// The configuration file
+        file: PathBuf,
+        /// Ask the brokers too: whether they can be reached, topics and rights
+        #[arg(long)]
+        connect: bool,
+    },
 }
 
-/// What the log looks like.
-#[derive(Clone, Debug, Args)]
-struct Logs {
-    /// How log lines are written to standard error.
-    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
-    log_format: LogFormat,
-    /// What is logged: error, warn, info, debug, trace, or filters such as `info,kafka=debug`.
-    #[arg(long, global = true, env = "TIDEGATE_LOG", default_value = "info")]
-    log_level: String,
-}
-
-/// Does what the command line says.
-pub fn main() -> ExitCode {
-    main_with(app::run)
-}
-
-/// As [`main`], with another way to run a pipeline: the tests' own binary wraps the clients.
-pub fn main_with(run: impl FnOnce(&Config) -> Exit) -> ExitCode {
-    let exit = command(std::env::args_os(), run);
-    ExitCode::from(exit.code())
-}
-
-fn command(arguments: impl IntoIterator<Item = OsString>, run: impl FnOnce(&Config) -> Exit) -> Exit {
-    let cli = match Cli::try_parse_from(arguments) {
-        Ok(cli) => cli,
-        Err(error) => {
-            // Help and version are errors to clap, and none to people. When even the terminal is gone there is nobody to tell.
-            let _nobody_listens = error.print();
-            return if error.use_stderr() { Exit::Usage } else { Exit::Ok };
-        }
+/// Does what the arguments say. `arguments` begins with the name of the program.
+pub fn main(arguments: impl IntoIterator<Item = OsString>, app: &dyn App) -> Exit {
+    let line = match Line::try_parse_from(arguments) {
+        Ok(line) => line,
+        Err(answer) => return refuse(&answer),
     };
-    if let Err(message) = observe::start(cli.logs.log_format, &cli.logs.log_level) {
-        complain(&message);
+    let level = line.logs.log_level.or_else(|| std::env::var(LEVEL).ok().filter(|level| !level.is_empty()));
+    if let Err(error) = observe::init(line.logs.log_format, level.as_deref().unwrap_or("info")) {
+        say(&mut io::stderr(), &format!("error: {error}"));
         return Exit::Usage;
     }
-    match cli.command {
-        Command::Run(arguments) => run::run(&arguments, run),
-        Command::Check(arguments) => check::run(&arguments),
-    }
+    let format = line.logs.log_format;
+    let work = || match line.command {
+        Command::Run { file } => run::run(&file, format, app),
+        Command::Check { file, connect } => check::check(&file, connect, format, app),
+    };
+    // What panics has printed why. It is a fault of the host, and must not look like anything else to a supervisor.
+    panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or(Exit::Fault)
 }
 
-/// Reads a configuration; its faults go to standard error as they are, with their places.
-fn load(file: &std::path::Path) -> Result<Config, Exit> {
+/// Answers `--help` and `--version`, and what can't be understood.
+fn refuse(answer: &clap::Error) -> Exit {
+    let exit = if answer.use_stderr() { Exit::Usage } else { Exit::Ok };
+    // A closed stream leaves nobody to tell.
+    answer.print().unwrap_or_default();
+    exit
+}
+
+/// Reads a configuration, or tells what is wrong with it.
+fn load(file: &Path, format: Format) -> Result<Config, Exit> {
     Config::load(file).map_err(|faults| {
-        complain(&faults.to_string());
+        tell(&faults, format);
         Exit::Configuration
     })
 }
 
-#[expect(clippy::print_stderr, reason = "faults of a file or of the command line are for the person who typed the command")]
-fn complain(message: &str) {
-    eprintln!("{message}");
+fn tell(faults: &Faults, format: Format) {
+    match format {
+        Format::Text => {
+            let count = faults.faults.len();
+            let end = if count == 1 { "1 fault".to_owned() } else { format!("{count} faults") };
+            say(&mut io::stderr(), &format!("{faults}\n{end} in the configuration"));
+        }
+        Format::Json => {
+            for fault in &faults.faults {
+                let file = faults.file.display();
+                let at = fault.at.unwrap_or_default();
+                let key = fault.key.as_str();
+                tracing::error!(%file, line = at.line, column = at.column, key, fault = fault.message, "configuration fault");
+            }
+        }
+    }
+}
+
+/// Writes text with a line end. A closed stream leaves nobody to tell.
+fn say(stream: &mut impl Write, text: &str) {
+    writeln!(stream, "{text}").unwrap_or_default();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_holds_together() {
+        Line::command().debug_assert();
+    }
 }

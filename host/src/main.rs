@@ -1,5 +1,9 @@
-//! The `tidegate` binary; everything is in the library.
+//! Program that runs one pipeline.
 
-fn main() -> std::process::ExitCode {
-    tidegate::cli::main()
+use tidegate::app::Host;
+use tidegate::cli;
+use tidegate::exit::Exit;
+
+fn main() -> Exit {
+    cli::main(std::env::args_os(), &Host)
 }

@@ -58,7 +58,12 @@ impl Pipeline {
             inputs: vec![input.to_owned()],
             output: Some(output.to_owned()),
             topics: Vec::new(),
-            transforms: vec![Transform { name: "transform".to_owned(), plugin: plugin.to_owned(), config: None, lines: Vec::new() }],
+            transforms: vec![Transform {
+                name: "transform".to_owned(),
+                plugin: plugin.to_owned(),
+                config: None,
+                lines: Vec::new(),
+            }],
             properties: vec![property("session.timeout.ms", "6000"), property("heartbeat.interval.ms", "200")],
             lines: Vec::new(),
         }
@@ -178,9 +183,10 @@ impl Host {
     fn start(binary: &Path, file: &Path, env: &[(&str, &str)], folder: tempfile::TempDir) -> Self {
         let mut command = Command::new(binary);
         command.args(["run", "--log-format", "json", "--log-level", "debug"]).arg(file).envs(env.iter().copied());
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap_or_else(|error| {
-            panic!("{} does not start: {error}; `cargo xtask test` builds it", binary.display());
-        });
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap_or_else(|error| {
+                panic!("{} does not start: {error}; `cargo xtask test` builds it", binary.display());
+            });
         let stderr = child.stderr.take().unwrap();
         let log = Arc::new(Log::default());
         let sink = Arc::clone(&log);
@@ -261,7 +267,9 @@ impl Host {
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 self.wait_log_end();
-                return status.code().unwrap_or_else(|| 128 + std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or(0));
+                return status
+                    .code()
+                    .unwrap_or_else(|| 128 + std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or(0));
             }
             if Instant::now() >= until {
                 let log: Vec<String> = self.lines().iter().map(ToString::to_string).collect();

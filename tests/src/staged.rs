@@ -128,7 +128,12 @@ impl<P: TransactionalProducer> TransactionalProducer for StagedProducer<P> {
         self.0.flush(step)
     }
 
-    fn send_offsets(&mut self, offsets: &[(PartitionId, Offset)], group: &P::Group, timeout: Duration) -> Result<(), ProducerError> {
+    fn send_offsets(
+        &mut self,
+        offsets: &[(PartitionId, Offset)],
+        group: &P::Group,
+        timeout: Duration,
+    ) -> Result<(), ProducerError> {
         match self.1.reached(Point::BeforeSendOffsets) {
             Some(Action::Fail) => Err(failure()),
             _ => self.0.send_offsets(offsets, group, timeout),
@@ -152,7 +157,11 @@ impl<P: TransactionalProducer> TransactionalProducer for StagedProducer<P> {
         self.0.replace(timeout)
     }
 
-    fn committed(&mut self, partitions: &[PartitionId], timeout: Duration) -> Result<Vec<(PartitionId, Option<Offset>)>, ProducerError> {
+    fn committed(
+        &mut self,
+        partitions: &[PartitionId],
+        timeout: Duration,
+    ) -> Result<Vec<(PartitionId, Option<Offset>)>, ProducerError> {
         self.0.committed(partitions, timeout)
     }
 }

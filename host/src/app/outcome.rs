@@ -1,5 +1,6 @@
 //! How a run ended: what people are told, and the exit code (decision D20).
 
+use crate::cli::Problem;
 use crate::exit::Exit;
 use crate::observe::report::describe;
 use tidegate_core::generation::Outcome;
@@ -34,7 +35,8 @@ pub(super) fn conclude(outcome: &Outcome, names: &dyn Fn(PartitionId) -> TopicPa
             Exit::Policy
         }
         Outcome::Undeliverable { error, offsets } => {
-            let up_to: Vec<String> = offsets.iter().map(|(partition, next)| format!("{} offset {next}", names(*partition))).collect();
+            let up_to: Vec<String> =
+                offsets.iter().map(|(partition, next)| format!("{} offset {next}", names(*partition))).collect();
             tracing::error!(
                 up_to = up_to.join(", "),
                 "Kafka refuses an output for good: {}; nothing is committed past it: make the plugin put out less, or raise the limit \
@@ -47,9 +49,15 @@ pub(super) fn conclude(outcome: &Outcome, names: &dyn Fn(PartitionId) -> TopicPa
             tracing::error!("{}: can't find where to start: {message}", names(*partition));
             Exit::Unreachable
         }
-        Outcome::Producer(error) => producer(error),
+        Outcome::Producer(error) => {
+            let problem = producer(error);
+            tracing::error!("{}", problem.message);
+            problem.exit
+        }
         Outcome::Consumer { message, fenced: true, .. } => {
-            tracing::error!("another process has taken this one's place in the group: {message}; give each host its own `group.instance.id`");
+            tracing::error!(
+                "another process has taken this one's place in the group: {message}; give each host its own `group.instance.id`"
+            );
             Exit::Fenced
         }
         Outcome::Consumer { message, forbidden: true, .. } => {
@@ -67,39 +75,37 @@ pub(super) fn conclude(outcome: &Outcome, names: &dyn Fn(PartitionId) -> TopicPa
             Exit::Fault
         }
         Outcome::Broken(message) => {
-            tracing::error!("an invariant of the host is broken, and it stopped before it could commit: {message}; please report this");
+            tracing::error!(
+                "an invariant of the host is broken, and it stopped before it could commit: {message}; please report this"
+            );
             Exit::Fault
         }
     }
 }
 
-/// The same for a producer that could not be made, or can't go on.
-pub(super) fn producer(error: &ProducerError) -> Exit {
-    match error.class {
-        ErrorClass::Fenced => {
-            tracing::error!(
-                "another producer has this host's transactional id: {}; two hosts have the same `identity`: give each its own, or leave \
-                 it out",
-                error.message
-            );
-            Exit::Fenced
-        }
+/// What is wrong with a producer that could not be made, or can't go on.
+pub(super) fn producer(error: &ProducerError) -> Problem {
+    let said = &error.message;
+    let (message, exit) = match error.class {
+        ErrorClass::Fenced => (
+            format!(
+                "another producer has this host's transactional id: {said}; two hosts have the same `identity`: give each its own, or \
+                 leave it out"
+            ),
+            Exit::Fenced,
+        ),
         ErrorClass::Forbidden => {
-            tracing::error!("Kafka forbids writing: {}; check the rights on topics and transactional id", error.message);
-            Exit::Forbidden
+            (format!("Kafka forbids writing: {said}; check the rights on topics and transactional id"), Exit::Forbidden)
         }
         ErrorClass::Retriable => {
-            tracing::error!("Kafka does not answer: {}; check kafka.brokers and the state of the cluster", error.message);
-            Exit::Unreachable
+            (format!("Kafka does not answer: {said}; check kafka.brokers and the state of the cluster"), Exit::Unreachable)
         }
         ErrorClass::Abortable
         | ErrorClass::StaleMember
         | ErrorClass::UnknownMember
         | ErrorClass::FencedInstance
         | ErrorClass::Undeliverable
-        | ErrorClass::Fatal => {
-            tracing::error!("the producer can't go on: {}", error.message);
-            Exit::Fault
-        }
-    }
+        | ErrorClass::Fatal => (format!("the producer can't go on: {said}"), Exit::Fault),
+    };
+    Problem { message, exit }
 }

@@ -2,9 +2,9 @@
 //!
 //! The stable transactional id makes that cheap: the next process with it aborts what this one left open, at once.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often it looks.

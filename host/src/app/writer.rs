@@ -105,7 +105,12 @@ impl<G> WriterQueue<G> {
 }
 
 /// Starts the writer's thread. It ends when the queue is closed, and drops the producer then.
-pub(super) fn start<P>(writer: Writer<P>, queue: Arc<WriterQueue<P::Group>>, inbox: Inbox, watch: Arc<Watch>) -> std::io::Result<JoinHandle<()>>
+pub(super) fn start<P>(
+    writer: Writer<P>,
+    queue: Arc<WriterQueue<P::Group>>,
+    inbox: Inbox,
+    watch: Arc<Watch>,
+) -> std::io::Result<JoinHandle<()>>
 where
     P: TransactionalProducer + Send + 'static,
 {

@@ -1,33 +1,27 @@
 //! `tidegate check FILE`: everything that can be known without running.
 
-use super::load;
-use crate::app;
+use super::{App, load, say};
 use crate::exit::Exit;
-use std::path::PathBuf;
+use crate::observe::Format;
+use std::io;
+use std::path::Path;
 
-#[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
-    /// The pipeline's configuration.
-    file: PathBuf,
-    /// Ask the brokers too: whether they can be reached, whether the topics exist, whether they allow the transaction timeout.
-    #[arg(long)]
-    connect: bool,
-}
-
-pub(super) fn run(arguments: &Arguments) -> Exit {
-    match check(arguments) {
-        Ok(()) => Exit::Ok,
-        Err(exit) => exit,
+/// Checks a file. The settings in force go to the standard output, what is wrong to the standard error stream.
+pub(super) fn check(file: &Path, connect: bool, format: Format, app: &dyn App) -> Exit {
+    let config = match load(file, format) {
+        Ok(config) => config,
+        Err(exit) => return exit,
+    };
+    let problems = app.check(&config, connect).err().unwrap_or_default();
+    for problem in &problems {
+        match format {
+            Format::Text => say(&mut io::stderr(), &format!("{}: {}", file.display(), problem.message)),
+            Format::Json => tracing::error!(problem = problem.message, code = problem.exit.code(), "check failed"),
+        }
     }
-}
-
-#[expect(clippy::print_stdout, reason = "the summary is what the command is for")]
-fn check(arguments: &Arguments) -> Result<(), Exit> {
-    let config = load(&arguments.file)?;
-    app::check_plugins(&config)?;
-    if arguments.connect {
-        app::check_brokers(&config)?;
+    if let Some(first) = problems.first() {
+        return first.exit;
     }
-    println!("{}", config.summary());
-    Ok(())
+    say(&mut io::stdout(), &format!("{}: nothing is wrong\n\n{}", file.display(), config.summary().trim_end()));
+    Exit::Ok
 }

@@ -1,19 +1,29 @@
 //! `tidegate run FILE`.
 
-use super::load;
-use crate::config::Config;
+use super::{App, load};
 use crate::exit::Exit;
-use std::path::PathBuf;
+use crate::observe::Format;
+use std::path::Path;
 
-#[derive(Debug, clap::Args)]
-pub(super) struct Arguments {
-    /// The pipeline's configuration.
-    file: PathBuf,
-}
-
-pub(super) fn run(arguments: &Arguments, run: impl FnOnce(&Config) -> Exit) -> Exit {
-    match load(&arguments.file) {
-        Ok(config) => run(&config),
-        Err(exit) => exit,
+/// Runs the pipeline of a file.
+pub(super) fn run(file: &Path, format: Format, app: &dyn App) -> Exit {
+    let config = match load(file, format) {
+        Ok(config) => config,
+        Err(exit) => return exit,
+    };
+    let exit = app.run(config);
+    match exit {
+        Exit::Ok => tracing::info!(code = exit.code(), "ended"),
+        Exit::Usage
+        | Exit::Policy
+        | Exit::Plugin
+        | Exit::Unreachable
+        | Exit::Fault
+        | Exit::Watchdog
+        | Exit::StopTimeout
+        | Exit::Forbidden
+        | Exit::Configuration
+        | Exit::Fenced => tracing::error!(code = exit.code(), reason = exit.name(), "ended"),
     }
+    exit
 }

@@ -14,7 +14,9 @@ pub fn log(report: &Report, names: Names<'_>) {
             tracing::info!(generation = epoch.0, reason = reason.name(), buffered, "generation is ending");
         }
         Report::Ended(summary) => ended(summary, names),
-        Report::Released { partitions, lost: false } => tracing::info!(partitions = list(partitions, names), "partitions released"),
+        Report::Released { partitions, lost: false } => {
+            tracing::info!(partitions = list(partitions, names), "partitions released")
+        }
         Report::Released { partitions, lost: true } => tracing::warn!(partitions = list(partitions, names), "partitions lost"),
         Report::Committed { epoch, outputs, took } => {
             tracing::debug!(generation = epoch.0, outputs, commit_ms = millis(*took), "transaction committed");
@@ -26,7 +28,9 @@ pub fn log(report: &Report, names: Names<'_>) {
         Report::Repeated { partition, records } => {
             tracing::warn!(partition = %names(*partition), records, "records came again and were dropped");
         }
-        Report::ReadTrouble { partition, message } => tracing::warn!(partition = %names(*partition), message, "reading again after an error"),
+        Report::ReadTrouble { partition, message } => {
+            tracing::warn!(partition = %names(*partition), message, "reading again after an error")
+        }
         Report::ClientTrouble(message) => tracing::warn!("Kafka client: {message}"),
         Report::Started { partition, offset } => {
             tracing::info!(partition = %names(*partition), offset = offset.0, "partition starts here: the group had no offset for it");
@@ -38,7 +42,9 @@ pub fn log(report: &Report, names: Names<'_>) {
                 "generation is run again"
             );
         }
-        Report::ProducerReplaced(error) => tracing::warn!(error = error.message, "producer is replaced by a new one with the same id"),
+        Report::ProducerReplaced(error) => {
+            tracing::warn!(error = error.message, "producer is replaced by a new one with the same id")
+        }
     }
 }
 
