@@ -13,7 +13,7 @@ use crate::run::Interrupt;
 use crate::tools::{self, Tool, WASM};
 use crate::workspace::{self, Metadata};
 
-/// Records a second: what a host without optimisation keeps up with on two cores, beside Kafka.
+/// Records a second: what hosts of the dev profile keep up with on two cores, beside Kafka.
 const RATE: &str = "20000";
 
 /// Builds and runs it. Comes back only with an error: the demo takes this process's place.
@@ -50,20 +50,17 @@ struct Build {
 }
 
 impl Build {
-    /// The host's binary: an optimised one where somebody has built one before, for that takes much longer.
+    /// The host's binary. The same selection as for the tests: another one would mean other features, and everything anew.
     fn host(&self) -> Result<PathBuf> {
-        let release = self.target.join("release/tidegate").is_file();
-        let (profile, folder): (&[&str], _) = if release { (&["--release"], "release") } else { (&[], "debug") };
         println!("building the host (tidegate) and the demo; the first build takes minutes");
-        self.cargo(&[&["build", "--quiet", "--package", "tidegate"], profile].concat())?;
-        self.cargo(&["build", "--quiet", "--package", "demo"])?;
-        Ok(self.target.join(folder).join("tidegate"))
+        self.cargo(&["build", "--workspace", "--bins"])?;
+        Ok(self.target.join("debug/tidegate"))
     }
 
     /// A version of the plugin. Both versions are built to the same file, hence the copy.
     fn plugin(&self, version: &str, features: &[&str]) -> Result<PathBuf> {
         println!("building the plugin (quakes), version {version}");
-        let build = ["build", "--quiet", "--package", "quakes", "--target", WASM, "--profile", "plugin"];
+        let build = ["build", "--package", "quakes", "--target", WASM, "--profile", "plugin"];
         self.cargo(&[&build, features].concat())?;
         let folder = self.target.join("demo");
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;

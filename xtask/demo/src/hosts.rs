@@ -37,9 +37,10 @@ impl Line {
         self.field(field).as_u64().unwrap_or(0)
     }
 
-    /// Milliseconds; 0 where there are none.
+    /// Milliseconds, as a number or as text; 0 where there are none.
     pub(crate) fn millis(&self, field: &str) -> f64 {
-        self.field(field).as_f64().unwrap_or(0.0)
+        let value = self.field(field);
+        value.as_f64().or_else(|| value.as_str()?.parse().ok()).unwrap_or(0.0)
     }
 
     /// Numbers of the partitions that it names, `TOPIC-NUMBER TOPIC-NUMBER`.
@@ -73,12 +74,13 @@ pub(crate) struct Host {
 impl Host {
     /// Starts `tidegate run FILE`; the lines of its log go to `lines`.
     pub(crate) fn start(host: usize, binary: &Path, file: &Path, bootstrap: &str, lines: Sender<Line>) -> Result<Self> {
-        let state = file.with_file_name("state");
         let mut child = Command::new(binary)
             .args(["run", "--log-format", "json"])
             .arg(file)
             .env("KAFKA", bootstrap)
-            .env("XDG_STATE_HOME", state)
+            // Nothing is left behind in the home of whoever looks on.
+            .env("XDG_STATE_HOME", file.with_file_name("state"))
+            .env("XDG_CACHE_HOME", file.with_file_name("cache"))
             // A Ctrl-C is for the demo, which ends its hosts itself.
             .process_group(0)
             .stdin(Stdio::null())

@@ -66,7 +66,7 @@ pub(crate) fn tell(arguments: &Arguments, screen: &mut Screen) -> Result<()> {
         kafka::Kafka::at(&bootstrap).create_topic(topic, PARTITIONS, 1);
     }
     let mut story = Story::begin(arguments, screen, interrupt, week, &deployed, &bootstrap)?;
-    let (fed, kept) = story.acts()?;
+    let (fed, ends) = story.acts()?;
     let alerts = kafka::Kafka::at(&bootstrap).read_all(OUTPUT);
     let expected = story.week.alerts(fed);
     let totals = Totals { fed, processed: story.committed(), expected, found: Found::compare(&story.week, fed, &alerts) };
@@ -74,7 +74,10 @@ pub(crate) fn tell(arguments: &Arguments, screen: &mut Screen) -> Result<()> {
     totals.show(screen);
     let faults = totals.faults();
     ensure!(faults.is_empty(), "the totals do not add up: {}", faults.join("; "));
-    screen.line(&format!("  {} {kept}", screen.paint.green("Nothing lost, nothing twice:")));
+    let verdict = screen.paint.green("Nothing lost, nothing twice:");
+    screen.line(&format!("  {verdict} a host more, a new plugin and two stops, {ends} generations ended,"));
+    screen.line("  and every alert that the data ask for is there once.");
+    screen.line("");
     Ok(())
 }
 
@@ -90,13 +93,13 @@ fn introduce(screen: &mut Screen, week: &Week, rate: u32) {
         count(rate.into())
     ));
     screen.line("  each time under a new id. A WebAssembly plugin makes alerts of the strong ones.");
-    screen.line("  Hosts come and go, the plugin is replaced. Before a host lets anything go, it will");
+    screen.line("  Hosts come and go, and the plugin is replaced. Each time, a host will first");
     screen.line("");
     for (step, what) in [
         ("drain", "pass every record that it has read to the plugin,"),
         ("hook", "call the plugin's generation-ended,"),
-        ("commit", "commit outputs and offsets, all in one transaction,"),
-        ("release", "and only then release its partitions."),
+        ("commit", "commit outputs and offsets together, in one transaction,"),
+        ("release", "and only then let partitions go."),
     ] {
         screen.line(&format!("      {} {what}", paint.bold(&format!("{step:<8}"))));
     }
@@ -161,8 +164,8 @@ impl<'a> Story<'a> {
         })
     }
 
-    /// All acts; how many records were fed, and a line on what they went through.
-    fn acts(&mut self) -> Result<(u64, String)> {
+    /// All acts; how many records were fed, and how many generations ended.
+    fn acts(&mut self) -> Result<(u64, u64)> {
         self.chapter("Host A starts; the feed runs already.");
         self.start_host(A)?;
         self.until("host A has all partitions", |story| story.views[A].owned.len() == 8)?;
@@ -187,8 +190,7 @@ impl<'a> Story<'a> {
         self.until("all records are processed", |story| story.progress.processed.count() >= fed)?;
         self.stop_host(A)?;
         self.screen.settle();
-        let ends = self.views.iter().map(|view| view.ends).sum::<u64>();
-        Ok((fed, format!("every record went through the plugin once, over {ends} ends of generations.")))
+        Ok((fed, self.views.iter().map(|view| view.ends).sum()))
     }
 
     fn start_host(&mut self, host: usize) -> Result<()> {
@@ -224,7 +226,7 @@ impl<'a> Story<'a> {
             ended = process.ended()?;
         }
         let took = asked.elapsed().as_millis();
-        self.read_rest()?;
+        self.read_rest();
         self.views[host].owned.clear();
         let status = ended.context("it has ended")?;
         ensure!(status.success(), "{}", self.obituary(host, status));
@@ -256,14 +258,14 @@ impl<'a> Story<'a> {
     fn step(&mut self) -> Result<()> {
         ensure!(!self.interrupt.is_set(), "interrupted");
         match self.log.1.recv_timeout(Duration::from_millis(50)) {
-            Ok(line) => self.hear(&line)?,
+            Ok(line) => self.hear(&line),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => bail!("the log's channel is closed"),
         }
         for host in [A, B] {
             let ended = self.hosts[host].as_mut().map(Host::ended).transpose()?.flatten();
             if let Some(status) = ended {
-                self.read_rest()?;
+                self.read_rest();
                 bail!("{}", self.obituary(host, status));
             }
         }
@@ -277,20 +279,17 @@ impl<'a> Story<'a> {
         Ok(())
     }
 
-    fn read_rest(&mut self) -> Result<()> {
+    fn read_rest(&mut self) {
         while let Ok(line) = self.log.1.recv_timeout(Duration::from_millis(100)) {
-            self.hear(&line)?;
+            self.hear(&line);
         }
-        Ok(())
     }
 
-    fn hear(&mut self, line: &Line) -> Result<()> {
-        let text = self.views[line.host].hear(line, self.screen.paint);
-        if let Some(text) = text {
-            let at = line.at.saturating_duration_since(self.start);
+    fn hear(&mut self, line: &Line) {
+        let at = line.at.saturating_duration_since(self.start);
+        for text in self.views[line.host].hear(line, self.screen.paint) {
             self.at(at, line.host, &text);
         }
-        Ok(())
     }
 
     fn owned(&self) -> usize {
@@ -307,7 +306,7 @@ impl<'a> Story<'a> {
             paint.dim(&clock(self.start.elapsed())),
             paint.bold(&format!("{:>7} records/s", count(self.meter.rate()))),
             paint.green(&self.meter.bars()),
-            paint.dim(&format!("waiting {:>6}", count(waiting))),
+            paint.dim(&format!("waiting {:>7}", count(waiting))),
             paint.dim(&format!("alerts {:>6}", count(self.alerts.count()))),
             owners.join("  ")
         )
@@ -315,6 +314,7 @@ impl<'a> Story<'a> {
 
     fn chapter(&mut self, text: &str) {
         let text = self.screen.paint.bold(text);
+        self.screen.line("");
         self.say(&text);
     }
 

@@ -16,38 +16,66 @@ pub(super) struct View {
     pub(super) ends: u64,
     /// Of these, for a new plugin.
     pub(super) reloads: u64,
+    /// Whether it has loaded a plugin.
+    loaded: bool,
+    /// Whether a generation is at its end.
+    ending: bool,
+    /// What was released at this end: hosts tell it before they tell how the end went.
+    released: Option<String>,
     last: VecDeque<String>,
 }
 
 impl View {
     pub(super) fn new(host: usize) -> Self {
-        Self { host, owned: BTreeSet::new(), ends: 0, reloads: 0, last: VecDeque::new() }
+        Self {
+            host,
+            owned: BTreeSet::new(),
+            ends: 0,
+            reloads: 0,
+            loaded: false,
+            ending: false,
+            released: None,
+            last: VecDeque::new(),
+        }
     }
 
     /// Takes in a line; what the viewer should read of it.
-    pub(super) fn hear(&mut self, line: &Line, paint: Paint) -> Option<String> {
+    pub(super) fn hear(&mut self, line: &Line, paint: Paint) -> Vec<String> {
         if self.last.len() == KEPT {
             self.last.pop_front();
         }
         self.last.push_back(format!("{}: {}", name(self.host), line.full()));
         match line.message() {
-            "plugin loaded" => Some(format!("plugin loaded and checked in {} ms", line.count("load_ms"))),
             "partitions assigned" => {
                 self.owned.extend(line.partitions());
-                Some(format!("gets partitions {}", paint.bold(&partitions(&line.partitions()))))
+                vec![format!("gets partitions {}", paint.bold(&partitions(&line.partitions())))]
             }
-            "generation ended" => {
-                self.ends += 1;
-                self.reloads += u64::from(line.text("reason") == "reload");
-                Some(ended(line, paint))
+            "plugin loaded" if std::mem::replace(&mut self.loaded, true) => {
+                let took = paint.dim(&millis(line.millis("load_ms")));
+                vec![format!("has compiled and checked the new plugin {took}, while the old one worked")]
+            }
+            "generation is ending" => {
+                self.ending = true;
+                Vec::new()
             }
             "partitions released" => {
                 let gone = line.partitions();
                 self.owned.retain(|partition| !gone.contains(partition));
-                Some(format!("{} partitions {}", paint.yellow("release"), partitions(&gone)))
+                let text = format!("{} partitions {}", paint.yellow("release"), paint.bold(&partitions(&gone)));
+                if self.ending {
+                    self.released = Some(text);
+                    return Vec::new();
+                }
+                vec![text]
             }
-            message if line.is_trouble() => Some(paint.red(message)),
-            _ => None,
+            "generation ended" => {
+                self.ending = false;
+                self.ends += 1;
+                self.reloads += u64::from(line.text("reason") == "reload");
+                std::iter::once(ended(line, paint)).chain(self.released.take()).collect()
+            }
+            message if line.is_trouble() => vec![paint.red(message)],
+            _ => Vec::new(),
         }
     }
 
@@ -65,14 +93,9 @@ fn ended(line: &Line, paint: Paint) -> String {
     if line.text("outcome") != "committed" {
         return paint.red(&format!("generation {} aborted: {}", line.count("generation"), line.text("reason")));
     }
-    format!(
-        "{} {} {} {} {} {} {}",
-        paint.yellow("drain"),
-        counted(line.count("drained"), "record"),
-        paint.dim(&millis(line.millis("drain_ms"))),
-        paint.yellow("hook"),
-        paint.dim(&millis(line.millis("hook_ms"))),
-        paint.yellow("commit"),
-        paint.dim(&millis(line.millis("commit_ms")))
-    )
+    let step = |step: &str, what: &str, time: &str| {
+        format!("{} {}{}", paint.yellow(step), paint.bold(what), paint.dim(&format!("{:>8}", millis(line.millis(time)))))
+    };
+    let drained = format!("{:>14}", counted(line.count("drained"), "record"));
+    [step("drain", &drained, "drain_ms"), step("hook", "", "hook_ms"), step("commit", "", "commit_ms")].join("   ")
 }
