@@ -6,7 +6,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode;
@@ -118,10 +117,8 @@ impl Run {
         let headers = OwnedHeaders::new_with_capacity(1).insert(Header { key: ID, value: Some(&id) });
         let mut record = BaseRecord::to(&self.topic).key(&id).payload(&self.week.quake(number).line).headers(headers);
         while let Err((error, back)) = self.producer.send(record) {
-            match error {
-                KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull) => self.producer.poll(Duration::from_millis(10)),
-                other => bail!("cannot feed a record: {other}"),
-            };
+            ensure!(error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull), "cannot feed a record: {error}");
+            self.producer.poll(Duration::from_millis(10));
             if self.shared.stop.load(Ordering::Relaxed) {
                 bail!("the feed was ended while Kafka took nothing");
             }

@@ -67,9 +67,10 @@ pub(crate) fn tell(arguments: &Arguments, screen: &mut Screen) -> Result<()> {
     }
     let mut story = Story::begin(arguments, screen, interrupt, week, &deployed, &bootstrap)?;
     let (fed, ends) = story.acts()?;
+    let took = story.start.elapsed();
     let alerts = kafka::Kafka::at(&bootstrap).read_all(OUTPUT);
     let expected = story.week.alerts(fed);
-    let totals = Totals { fed, processed: story.committed(), expected, found: Found::compare(&story.week, fed, &alerts) };
+    let totals = Totals { fed, processed: story.committed(), took, expected, found: Found::compare(&story.week, fed, &alerts) };
     drop(story);
     totals.show(screen);
     let faults = totals.faults();
@@ -104,6 +105,15 @@ fn introduce(screen: &mut Screen, week: &Week, rate: u32) {
         screen.line(&format!("      {} {what}", paint.bold(&format!("{step:<8}"))));
     }
     screen.line("");
+}
+
+/// An alert on one line of a terminal: the new field is at the end.
+fn shorten(alert: &str) -> String {
+    let letters: Vec<char> = alert.chars().collect();
+    match letters.len().checked_sub(76) {
+        None | Some(0) => alert.to_owned(),
+        Some(extra) => letters[..20].iter().chain(&[' ', '.', '.', '.', ' ']).chain(&letters[25 + extra..]).collect(),
+    }
 }
 
 /// Puts a plugin into place at once, as a deployment should: a copy beside it, then a rename over it.
@@ -209,7 +219,7 @@ impl<'a> Story<'a> {
         let took = seen.saturating_duration_since(replaced).as_millis();
         self.until("both hosts run plugin 2", |story| [A, B].iter().all(|&host| story.views[host].reloads > ends[host]))?;
         self.say(&format!("   {} after {took} ms, committed and read:", self.screen.paint.green("first alert of plugin 2")));
-        self.say(&format!("   {}", self.screen.paint.dim(&text)));
+        self.say(&format!("   {}", self.screen.paint.dim(&shorten(&text))));
         Ok(())
     }
 
@@ -344,5 +354,19 @@ impl<'a> Story<'a> {
 
     fn last_words(&self) -> String {
         self.views.iter().flat_map(View::last_words).collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shorten;
+
+    #[test]
+    fn a_long_alert_keeps_its_start_and_its_end() {
+        let long = format!("{}{}", "a".repeat(50), "b".repeat(50));
+        let short = shorten(&long);
+        assert_eq!(short.len(), 76);
+        assert!(short.starts_with("aaaa") && short.contains(" ... ") && short.ends_with(&"b".repeat(50)), "{short}");
+        assert_eq!(shorten("short"), "short");
     }
 }

@@ -1,5 +1,7 @@
 //! The account at the end: what went in against what came out.
 
+use std::time::Duration;
+
 use crate::alerts::Found;
 use crate::paint::{count, counted};
 use crate::screen::Screen;
@@ -11,6 +13,8 @@ pub(crate) struct Totals {
     pub(crate) fed: u64,
     /// Records that the group has committed as processed.
     pub(crate) processed: u64,
+    /// Time from the start of the feed to the stop of the last host.
+    pub(crate) took: Duration,
     /// Alerts that the data ask for.
     pub(crate) expected: u64,
     /// Alerts that were read.
@@ -22,9 +26,10 @@ impl Totals {
     pub(crate) fn show(&self, screen: &mut Screen) {
         let paint = screen.paint;
         let Found { read, by_version: [first, second], repeated, missing, .. } = self.found;
+        let rate = self.processed / self.took.as_secs().max(1);
         let rows = [
             ("records fed", self.fed, "taken by Kafka".to_owned()),
-            ("records processed", self.processed, "the group's committed offsets".to_owned()),
+            ("records processed", self.processed, format!("the group's committed offsets; {} a second over all", count(rate))),
             ("alerts expected", self.expected, "worked out from the data, without Tidegate".to_owned()),
             ("alerts read", read, format!("read_committed: {} by plugin 1, {} by plugin 2", count(first), count(second))),
             ("duplicates", repeated, String::new()),
@@ -33,7 +38,7 @@ impl Totals {
         screen.line("");
         for (name, number, note) in rows {
             let number = format!("{:>10}", count(number));
-            screen.line(&format!("  {name:<18} {}   {}", paint.bold(&number), paint.dim(&note)).trim_end().to_owned());
+            screen.line(&format!("  {name:<18} {}   {}", paint.bold(&number), paint.dim(&note)).trim_end());
         }
         screen.line("");
     }
@@ -99,6 +104,6 @@ mod tests {
 
     fn totals() -> Totals {
         let found = Found { read: 10, by_version: [6, 4], ..Found::default() };
-        Totals { fed: 100, processed: 100, expected: 10, found }
+        Totals { fed: 100, processed: 100, took: Duration::from_secs(1), expected: 10, found }
     }
 }
