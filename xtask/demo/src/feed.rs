@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
-use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{ClientConfig, ClientContext};
 
 use crate::progress::Processed;
@@ -19,6 +18,10 @@ pub(crate) const ID: &str = "record-id";
 
 /// The feed waits while so many records are not processed yet: a slow machine shows the same, only slower.
 const BACKLOG: u64 = 200_000;
+/// The feed waits while the client holds so many records that Kafka has not taken yet. The client has room for 100,000.
+const PENDING: u64 = 50_000;
+/// The most records that are fed at once.
+const ROOM: f64 = 40_000.0;
 /// How often records are handed to the client.
 const TICK: Duration = Duration::from_millis(5);
 /// The most that a late tick makes up for.
@@ -95,8 +98,10 @@ impl Run {
         while !self.shared.stop.load(Ordering::Relaxed) {
             let passed = last.elapsed().min(CATCH_UP);
             last = Instant::now();
-            if sent.saturating_sub(self.processed.count()) < BACKLOG {
-                due += f64::from(self.rate) * passed.as_secs_f64();
+            let pending = sent - self.shared.delivered.load(Ordering::Relaxed);
+            if sent.saturating_sub(self.processed.count()) < BACKLOG && pending < PENDING {
+                // Never more at once than the client has room for.
+                due = (due + f64::from(self.rate) * passed.as_secs_f64()).min(ROOM);
             }
             while due >= 1.0 {
                 self.send(sent)?;
@@ -115,16 +120,8 @@ impl Run {
     fn send(&self, number: u64) -> Result<()> {
         let id = self.week.record_id(number);
         let headers = OwnedHeaders::new_with_capacity(1).insert(Header { key: ID, value: Some(&id) });
-        let mut record = BaseRecord::to(&self.topic).key(&id).payload(&self.week.quake(number).line).headers(headers);
-        while let Err((error, back)) = self.producer.send(record) {
-            ensure!(error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull), "cannot feed a record: {error}");
-            self.producer.poll(Duration::from_millis(10));
-            if self.shared.stop.load(Ordering::Relaxed) {
-                bail!("the feed was ended while Kafka took nothing");
-            }
-            record = back;
-        }
-        Ok(())
+        let record = BaseRecord::to(&self.topic).key(&id).payload(&self.week.quake(number).line).headers(headers);
+        self.producer.send(record).map_err(|(error, _)| error).context("cannot feed a record")
     }
 }
 

@@ -38,7 +38,7 @@ impl Totals {
         screen.line("");
         for (name, number, note) in rows {
             let number = format!("{:>10}", count(number));
-            screen.line(&format!("  {name:<18} {}   {}", paint.bold(&number), paint.dim(&note)).trim_end());
+            screen.line(format!("  {name:<18} {}   {}", paint.bold(&number), paint.dim(&note)).trim_end());
         }
         screen.line("");
     }

@@ -52,7 +52,7 @@ impl View {
             }
             "plugin loaded" if std::mem::replace(&mut self.loaded, true) => {
                 let took = paint.dim(&millis(line.millis("load_ms")));
-                vec![format!("has compiled and checked the new plugin {took}, while the old one worked")]
+                vec![format!("has compiled and checked the new plugin in {took}, while the old one worked")]
             }
             "generation is ending" => {
                 self.ending = true;
@@ -91,7 +91,10 @@ impl View {
 
 fn ended(line: &Line, paint: Paint) -> String {
     if line.text("outcome") != "committed" {
-        return paint.red(&format!("generation {} aborted: {}", line.count("generation"), line.text("reason")));
+        // What follows the first colon is a client's message of many lines.
+        let why = line.text("reason").split(": ").next().unwrap_or_default();
+        let rewound = counted(line.count("rewound"), "record");
+        return format!("{} {why}; nothing of this transaction counts, {rewound} will be read again", paint.yellow("abort"));
     }
     let step = |step: &str, what: &str, time: &str| {
         format!("{} {}{}", paint.yellow(step), paint.bold(what), paint.dim(&format!("{:>8}", millis(line.millis(time)))))
