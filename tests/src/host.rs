@@ -100,7 +100,7 @@ impl Pipeline {
 
     /// The text of the file.
     #[must_use]
-    pub fn yaml(&self, folder: &Path) -> String {
+    pub fn yaml(&self) -> String {
         let mut text = format!("name: {}\nkafka:\n  brokers: [{}]\n  properties:\n", self.name, quoted(&self.brokers));
         for (name, value) in &self.properties {
             writeln!(text, "    {name}: {value:?}").unwrap();
@@ -119,8 +119,11 @@ impl Pipeline {
         if let Some(topic) = &self.output {
             writeln!(text, "  topic: {topic}").unwrap();
         }
-        writeln!(text, "  topics: [{}]", self.topics.join(", ")).unwrap();
-        writeln!(text, "state-folder: {:?}", folder.join("state")).unwrap();
+        if !self.topics.is_empty() {
+            writeln!(text, "  topics: [{}]", self.topics.join(", ")).unwrap();
+        }
+        // Hosts of one group share it, as they would on one machine: it gives each an identity of its own.
+        writeln!(text, "state-folder: {:?}", std::env::temp_dir().join("tidegate-test-state")).unwrap();
         for line in &self.lines {
             writeln!(text, "{line}").unwrap();
         }
@@ -143,7 +146,7 @@ impl Pipeline {
     fn start_binary(&self, binary: &Path, env: &[(&str, &str)]) -> Host {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("pipeline.yaml");
-        std::fs::write(&file, self.yaml(folder.path())).unwrap();
+        std::fs::write(&file, self.yaml()).unwrap();
         Host::start(binary, &file, env, folder)
     }
 }
@@ -182,7 +185,7 @@ struct Log {
 impl Host {
     fn start(binary: &Path, file: &Path, env: &[(&str, &str)], folder: tempfile::TempDir) -> Self {
         let mut command = Command::new(binary);
-        command.args(["run", "--log-format", "json", "--log-level", "debug"]).arg(file).envs(env.iter().copied());
+        command.args(["run", "--log-format", "json", "--log-level", "info,tidegate=debug"]).arg(file).envs(env.iter().copied());
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap_or_else(|error| {
                 panic!("{} does not start: {error}; `cargo xtask test` builds it", binary.display());

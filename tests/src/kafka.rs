@@ -24,7 +24,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer};
 
 pub use cluster::OwnCluster;
 pub use group::Member;
-pub use ledger::{ID_HEADER, Ledger, Report, assert_committed_to_end};
+pub use ledger::{ID_HEADER, Ledger, Report, assert_committed_to_end, wait_committed_to_end};
 pub use produce::{Record, Transaction};
 pub use read::Stored;
 

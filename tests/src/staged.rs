@@ -188,8 +188,8 @@ impl<C: Consumer> Consumer for StagedConsumer<C> {
         self.0.wait(timeout);
     }
 
-    fn read(&mut self, partition: PartitionId, max_records: usize) -> Read {
-        let read = self.0.read(partition, max_records);
+    fn read(&mut self, partition: PartitionId, max_records: usize, max_bytes: usize) -> Read {
+        let read = self.0.read(partition, max_records, max_bytes);
         self.2 |= read.records.is_some();
         read
     }

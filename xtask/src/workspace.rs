@@ -22,10 +22,10 @@ pub fn root() -> Result<PathBuf> {
         .with_context(|| format!("no Cargo.lock above {}: run this inside the workspace", start.display()))
 }
 
-/// `$HOME/.cache/tidegate`: what is fetched or built once a machine and may be deleted at any time.
+/// `$HOME/.cache/tidegate-build`: what is fetched or built once a machine and may be deleted at any time.
 pub fn cache() -> Result<PathBuf> {
     let home = std::env::var_os("HOME").context("HOME is not set: it says where the cache folder is")?;
-    Ok(PathBuf::from(home).join(".cache/tidegate"))
+    Ok(PathBuf::from(home).join(".cache/tidegate-build"))
 }
 
 /// The cargo that runs this task, or the one on the path.

@@ -89,8 +89,9 @@ pub trait Consumer {
     /// Waits until something happened that [`Consumer::poll`] or a read will show, or somebody used the waker, or `timeout` passed.
     fn wait(&mut self, timeout: Duration);
 
-    /// Takes up to `max_records` that lie ready in a partition's queue, without waiting.
-    fn read(&mut self, partition: PartitionId, max_records: usize) -> Read;
+    /// Takes records that lie ready in a partition's queue, without waiting: up to `max_records`, and up to `max_bytes`. A first record
+    /// that is larger than that is taken all the same, by itself.
+    fn read(&mut self, partition: PartitionId, max_records: usize, max_bytes: usize) -> Read;
 
     /// Partitions whose queue may hold something: those that woke the driver and those not read to empty.
     fn readable(&mut self, partition: PartitionId) -> bool;

@@ -15,7 +15,7 @@ use crate::generation::{Effect, Event, Generation, Outcome, Plan, Report, Settin
 use crate::lane::{Chain, LaneCommand};
 use crate::plugin::Cancel;
 use crate::record::{BatchInfo, Epoch, PartitionId, TopicPartition};
-use crate::writer::WriterCommand;
+use crate::writer::{WriterAnswer, WriterCommand};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -57,8 +57,10 @@ pub struct Driver<C: Consumer, P: Ports<C::Group>> {
     threads: usize,
     chain: Arc<Chain>,
     next_chain: Option<Arc<Chain>>,
-    /// The metadata that was read with the last [`crate::writer::WriterAnswer::Prepared`].
+    /// The metadata that was read with the last [`WriterAnswer::Prepared`].
     group: Option<C::Group>,
+    /// The partition that was read last. The next one is read first: what room there is must not always be the same one's.
+    last_read: Option<PartitionId>,
     outcome: Option<Outcome>,
 }
 
@@ -77,6 +79,7 @@ impl<C: Consumer, P: Ports<C::Group>> Driver<C, P> {
             chain,
             next_chain: None,
             group: None,
+            last_read: None,
             outcome: None,
         }
     }
@@ -129,12 +132,16 @@ impl<C: Consumer, P: Ports<C::Group>> Driver<C, P> {
     fn answered(&mut self, answer: Answer, now: Instant) {
         let event = match answer {
             Answer::Lane(answer) => answer.into(),
-            Answer::Writer(answer) => {
+            Answer::Writer(WriterAnswer::Prepared { epoch, offsets, outputs }) => {
                 // The metadata is read here, right before the offsets are handed over, never earlier (rule R29).
                 let (fence, group) = self.consumer.group().unzip();
                 self.group = group;
-                answer.into_event(fence)
+                Event::Prepared { epoch, offsets, outputs, fence }
             }
+            Answer::Writer(WriterAnswer::Committed { epoch }) => Event::Committed { epoch },
+            Answer::Writer(WriterAnswer::Failed { epoch, error }) => Event::WriterFailed { epoch, error },
+            Answer::Writer(WriterAnswer::Aborted { epoch, committed }) => Event::Aborted { epoch, committed },
+            Answer::Writer(WriterAnswer::AbortFailed { epoch, error }) => Event::AbortFailed { epoch, error },
             Answer::Start { partition, tenure, offset } => Event::StartFound { partition, tenure, offset },
             Answer::Chain(chain) => {
                 let plan = Plan { policy: chain.policy() };
@@ -150,13 +157,16 @@ impl<C: Consumer, P: Ports<C::Group>> Driver<C, P> {
     /// Reads what the machine wants read. True when a queue holds more that it would want now.
     fn read(&mut self, now: Instant) -> bool {
         let mut more = false;
-        let partitions: Vec<PartitionId> = self.machine.owned().collect();
+        let mut partitions: Vec<PartitionId> = self.machine.owned().collect();
+        let first = partitions.partition_point(|partition| self.last_read.is_some_and(|last| *partition <= last));
+        partitions.rotate_left(first);
         for partition in partitions {
             let appetite = self.machine.appetite(partition, now);
             if appetite == 0 || !self.consumer.readable(partition) {
                 continue;
             }
-            let read = self.consumer.read(partition, appetite);
+            let read = self.consumer.read(partition, appetite, self.machine.room(partition));
+            self.last_read = Some(partition);
             more |= !read.emptied;
             if let Some((info, records)) = read.records {
                 self.fetched(partition, info, records, now);

@@ -83,7 +83,7 @@ impl Plugins {
 ///
 /// # Errors
 /// When the system has no watches or threads to give.
-pub fn watch(mut plugins: Plugins, inbox: Inbox) -> Result<Watcher, watch::Error> {
+pub(super) fn watch(mut plugins: Plugins, inbox: Inbox) -> Result<Watcher, watch::Error> {
     Watcher::start(plugins.watched(), move |event| match event {
         watch::Event::Changed { path, digest, bytes } => match plugins.reload(&path, &digest.to_string(), &bytes) {
             Ok(true) => inbox.send(Answer::Chain(plugins.chain())),

@@ -193,9 +193,9 @@ impl Consumer for KafkaConsumer {
         }
     }
 
-    fn read(&mut self, partition: PartitionId, max_records: usize) -> Read {
+    fn read(&mut self, partition: PartitionId, max_records: usize, max_bytes: usize) -> Read {
         match (&self.client, self.sources.get_mut(&partition)) {
-            (Some(client), Some(source)) => source.read(client.client(), max_records, &self.out),
+            (Some(client), Some(source)) => source.read(client.client(), max_records, max_bytes, &self.out),
             _ => Read { records: None, error: None, emptied: true },
         }
     }

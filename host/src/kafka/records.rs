@@ -27,30 +27,34 @@ impl Batch {
 
     pub(super) fn info(&self) -> ReadInfo {
         let offset = |message: Option<&Message>| Offset(message.map_or(-1, Message::offset));
-        ReadInfo {
-            first: offset(self.messages.first()),
-            last: offset(self.messages.last()),
-            bytes: self.messages.len() * BYTES_A_RECORD + payload_bytes(&self.messages),
-        }
+        ReadInfo { first: offset(self.messages.first()), last: offset(self.messages.last()), bytes: sizes(&self.messages).sum() }
     }
 }
 
-/// Bytes of keys, values and headers. Headers are not looked up for it: that would parse them on the driver's thread. In a fetched
-/// buffer a record's headers lie between its value and the key of the next one, so the distance tells.
-fn payload_bytes(messages: &[Message]) -> usize {
+/// How many messages from the first one on hold no more than `max_bytes`; one at least.
+pub(super) fn fitting(messages: &[Message], max_bytes: usize) -> usize {
     let mut bytes = 0;
-    let mut end_before = None;
-    for message in messages {
+    let fits = sizes(messages).take_while(|size| {
+        bytes += size;
+        bytes <= max_bytes
+    });
+    fits.count().max(1)
+}
+
+/// Bytes that each message holds: key, value, headers and what librdkafka adds. Headers are not looked up for it: that would parse them
+/// on the driver's thread. In a fetched buffer a record's headers lie between its value and the key of the next one, so the distance
+/// tells, and is counted with the later of the two.
+fn sizes(messages: &[Message]) -> impl Iterator<Item = usize> {
+    messages.iter().scan(None, |end_before, message| {
         let (key, value) = (message.key(), message.value());
-        bytes += key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len);
         let start = key.or(value).map(|bytes| bytes.as_ptr() as usize);
-        if let (Some(start), Some(end)) = (start, end_before) {
-            let gap = start.wrapping_sub(end);
-            bytes += if gap <= LARGEST_GAP { gap } else { 0 };
-        }
-        end_before = value.or(key).map(|bytes| bytes.as_ptr() as usize + bytes.len());
-    }
-    bytes
+        let gap = match (start, *end_before) {
+            (Some(start), Some(end)) => Some(start.wrapping_sub(end)).filter(|gap| *gap <= LARGEST_GAP).unwrap_or(0),
+            _ => 0,
+        };
+        *end_before = value.or(key).map(|bytes| bytes.as_ptr() as usize + bytes.len());
+        Some(BYTES_A_RECORD + key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len) + gap)
+    })
 }
 
 impl Records for Batch {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use super::{Kafka, Record, Stored};
+use super::{Kafka, Record, Stored, eventually};
 
 /// Header that carries the id of an input record, beside the key.
 pub const ID_HEADER: &str = "id";
@@ -91,6 +91,22 @@ impl Ledger {
         assert!(report.is_exact(), "{output} is not exactly what went into {input}: {report}");
         assert_committed_to_end(kafka, group, input);
     }
+}
+
+/// Waits until a group has committed every record of a topic.
+///
+/// # Panics
+/// Where it does not happen.
+pub fn wait_committed_to_end(kafka: &Kafka, group: &str, topic: &str) {
+    let mut needed: BTreeMap<i32, i64> = BTreeMap::new();
+    for record in kafka.read_all(topic) {
+        let next = needed.entry(record.partition).or_default();
+        *next = (*next).max(record.offset + 1);
+    }
+    eventually("the group has committed every record", || {
+        let committed = kafka.committed(group, topic);
+        needed.iter().all(|(partition, next)| committed.get(partition).copied().flatten() >= Some(*next)).then_some(())
+    });
 }
 
 /// Asserts that a group has committed every record of a topic: at least the offset after the last committed record of each

@@ -1,6 +1,5 @@
 //! What comes back to the driver, and the event that it is.
 
-use crate::consume::Fence;
 use crate::generation::Event;
 use crate::lane::{Chain, LaneAnswer};
 use crate::record::{Offset, PartitionId};
@@ -40,19 +39,6 @@ impl From<LaneAnswer> for Event {
             LaneAnswer::Failed { epoch, fault } => Self::LaneFailed { epoch, fault },
             LaneAnswer::HookDone { epoch, thread } => Self::HookDone { epoch, thread },
             LaneAnswer::Stopped { epoch, thread } => Self::LaneStopped { epoch, thread },
-        }
-    }
-}
-
-impl WriterAnswer {
-    /// The event, with what the group metadata says at this moment.
-    pub(super) fn into_event(self, fence: Option<Fence>) -> Event {
-        match self {
-            Self::Prepared { epoch, offsets, outputs } => Event::Prepared { epoch, offsets, outputs, fence },
-            Self::Committed { epoch } => Event::Committed { epoch },
-            Self::Failed { epoch, error } => Event::WriterFailed { epoch, error },
-            Self::Aborted { epoch, committed } => Event::Aborted { epoch, committed },
-            Self::AbortFailed { epoch, error } => Event::AbortFailed { epoch, error },
         }
     }
 }

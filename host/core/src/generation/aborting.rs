@@ -147,7 +147,7 @@ impl Generation {
 
     pub(super) fn advance_aborting(&mut self, now: Instant) -> bool {
         let Phase::Aborting(aborting) = &self.phase else { return false };
-        let finishing = matches!(aborting.then, Then::Finish(_));
+        let finishing = matches!(aborting.then, Then::Finish(_)) || self.wishes.stop.is_some();
         let lanes_gone = aborting.lanes.is_empty();
         if aborting.writer != WriterPart::Done || !(lanes_gone || aborting.lanes_by.is_none()) {
             return false;

@@ -116,18 +116,24 @@ impl Generation {
                 self.ledgers.values().flat_map(|ledger| &ledger.buffered).map(|batch| u64::from(batch.records)).sum();
             records = records.min(bound.saturating_sub(self.run.fed + waiting));
         }
-        records.min(self.affordable(ledger)).try_into().unwrap_or(usize::MAX)
+        records.min(self.affordable(partition, ledger)).try_into().unwrap_or(usize::MAX)
     }
 
-    /// How many records the partition's share of the byte budget has room for; one record is always let in.
-    fn affordable(&self, ledger: &super::Ledger) -> u64 {
+    /// How many bytes of a partition's records may be read now: its share of the budget, less what it holds. A partition that holds
+    /// nothing is let read one record, however large (decision D14).
+    pub fn room(&self, partition: PartitionId) -> usize {
+        let Some(ledger) = self.ledgers.get(&partition) else { return 0 };
         let share = self.settings.buffer_bytes / self.ledgers.len().max(1);
-        let held = ledger.buffered_bytes();
-        if held == 0 && ledger.record_size == 0 {
-            return FIRST_WINDOW;
+        share.saturating_sub(ledger.buffered_bytes())
+    }
+
+    /// How many records that may be, going by the size of the last ones: what has no room would have to be kept by the consumer.
+    fn affordable(&self, partition: PartitionId, ledger: &super::Ledger) -> u64 {
+        let room = self.room(partition);
+        if ledger.buffered.is_empty() && ledger.fed.is_empty() {
+            return (room / ledger.record_size.max(1)).max(1) as u64;
         }
-        let room = share.saturating_sub(held) / ledger.record_size.max(1);
-        if held == 0 { room.max(1) as u64 } else { room as u64 }
+        (room / ledger.record_size.max(1)) as u64
     }
 
     /// How many records this generation may have, if there is a bound.

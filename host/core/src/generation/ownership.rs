@@ -109,11 +109,8 @@ impl Generation {
         self.ledgers.iter().filter(|(id, _)| !going(id)).filter_map(|(id, ledger)| Some((*id, start(ledger)?))).collect()
     }
 
-    /// Tells the client where to go on, where that is due and no revoke is pending (rule R9).
+    /// Tells the client where to go on, where that is due. Called only when no end is wanted, so that no revoke is pending (rule R9).
     pub(super) fn point(&mut self, now: Instant) {
-        if !self.wishes.revoked.is_empty() {
-            return;
-        }
         let seeks = self.with_flow(|flow| if let Flow::SeekTo(offset) = flow { Some(offset) } else { None });
         if !seeks.is_empty() && self.trouble.seek_again_at.is_none() {
             self.trouble.seek_again_at = Some(now + SEEK_PAUSE);
@@ -176,6 +173,8 @@ impl Generation {
         self.threads.forget(ledger.thread, ledger.buffered_records());
         self.threads.leave(ledger.thread);
         self.forget_sent(partition);
+        // The next owner counts for itself, and so does this host when it is the next owner (rule R55).
+        self.trouble.reruns.retain(|(of, _), _| *of != partition);
         let (discarded, buffered) = ledger.rewind();
         if !buffered.is_empty() {
             self.effects.push(Effect::Discard(buffered.iter().map(|batch| batch.id).collect()));

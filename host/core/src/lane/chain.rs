@@ -154,6 +154,10 @@ impl Instances {
     /// Gives the transform whose turn it is the rest of its inputs.
     fn stage(&mut self, record: &RecordRef<'_>, outputs: &mut Outputs) -> Result<(), Failure> {
         let stage = self.progress.stage;
+        if stage > 0 && self.between[stage - 1].is_empty() {
+            // An instance that gets no record is not made: its hook is not called either (decision D3).
+            return Ok(());
+        }
         self.ensure(stage)?;
         let begun = (self.between.get(stage).map(Outputs::mark), outputs.mark());
         self.progress.begun.get_or_insert(begun);

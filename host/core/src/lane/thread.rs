@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const SLICE_RECORDS: u32 = 256;
 const SLICE_TIME: Duration = Duration::from_millis(5);
 const SLICE_BYTES: usize = 256 * 1024;
-/// How often a slice looks at the clock.
+/// How often a slice looks at the clock, besides after its first records: there, so that a slow call ends the slice by itself.
 const CLOCK_EVERY: u32 = 16;
 
 /// Serves the lanes of one thread.
@@ -196,7 +196,8 @@ impl Lane {
             batch.at += 1;
             records += 1;
             let full = records >= SLICE_RECORDS || outputs.size() >= SLICE_BYTES;
-            if full || (records % CLOCK_EVERY == 0 && port.now().saturating_duration_since(started) >= SLICE_TIME) {
+            let look = records % CLOCK_EVERY == 0 || records.is_power_of_two();
+            if full || (look && port.now().saturating_duration_since(started) >= SLICE_TIME) {
                 break;
             }
         }

@@ -1,7 +1,7 @@
 //! What is read of one partition: its queue, and what a read left over.
 
 use super::super::ffi::{Message, PartitionQueue};
-use super::super::records::{Batch, Strays};
+use super::super::records::{Batch, Strays, fitting};
 use rdkafka::client::{Client, ClientContext};
 use rdkafka::message::OwnedMessage;
 use rdkafka::types::RDKafkaRespErr;
@@ -20,7 +20,7 @@ pub(super) struct Source {
     queue: PartitionQueue,
     /// It may hold something: it woke the driver, or was not read to empty.
     marked: bool,
-    /// Came behind an error in the same read.
+    /// Came behind an error in the same read, or had no room in the host's buffer.
     carry: VecDeque<Message>,
     strays: Vec<OwnedMessage>,
     scratch: Vec<Message>,
@@ -52,14 +52,27 @@ impl Source {
         self.marked = true;
     }
 
-    /// Takes records up to the first error.
-    pub(super) fn read<C: ClientContext>(&mut self, client: &Client<C>, max: usize, out: &Arc<AtomicUsize>) -> Read {
+    /// Takes records up to the first error, or up to `max_bytes`.
+    pub(super) fn read<C: ClientContext>(
+        &mut self,
+        client: &Client<C>,
+        max: usize,
+        max_bytes: usize,
+        out: &Arc<AtomicUsize>,
+    ) -> Read {
         if !self.strays.is_empty() {
             let strays = Strays::new(std::mem::take(&mut self.strays));
             return Read { records: Some((strays.info(), Box::new(strays))), error: None, emptied: false };
         }
         let emptied = self.fill(client, max);
-        let error = cut_at_error(&mut self.scratch, &mut self.carry, Message::is_record).and_then(|message| meaning(&message));
+        let mut error = cut_at_error(&mut self.scratch, &mut self.carry, Message::is_record);
+        let fitting = fitting(&self.scratch, max_bytes);
+        if fitting < self.scratch.len() {
+            // The error lies behind what has no room now, so it waits too.
+            error.take().into_iter().for_each(|message| self.carry.push_front(message));
+            cut(&mut self.scratch, fitting, &mut self.carry);
+        }
+        let error = error.and_then(|message| meaning(&message));
         self.marked = !emptied || !self.carry.is_empty();
         if self.scratch.is_empty() {
             return Read { records: None, error, emptied: !self.marked };
@@ -83,10 +96,15 @@ impl Source {
 /// Takes the first that is no record out of `taken`. What came behind it goes to the front of `carry`, for the next read.
 fn cut_at_error<T>(taken: &mut Vec<T>, carry: &mut VecDeque<T>, is_record: impl Fn(&T) -> bool) -> Option<T> {
     let at = taken.iter().position(|item| !is_record(item))?;
-    for later in taken.drain(at + 1..).rev() {
+    cut(taken, at + 1, carry);
+    taken.pop()
+}
+
+/// Moves what lies at `at` and behind it to the front of `carry`.
+fn cut<T>(taken: &mut Vec<T>, at: usize, carry: &mut VecDeque<T>) {
+    for later in taken.drain(at..).rev() {
         carry.push_front(later);
     }
-    taken.pop()
 }
 
 fn meaning(message: &Message) -> Option<ReadError> {

@@ -120,6 +120,17 @@ fn d17_a_revoke_that_comes_while_a_thread_hangs_is_released_without_it() {
 }
 
 #[test]
+fn d17_a_stop_does_not_wait_for_a_thread_that_hangs() {
+    let mut world = holding(AnyTime, &[0], 5);
+    world.assign(&[1]);
+    world.pass_time(seconds(17));
+    world.writer_finishes();
+    world.pass_time(seconds(1));
+    world.event(Event::Stop);
+    assert_eq!(world.outcome, Some(Outcome::StoppedUncommitted));
+}
+
+#[test]
 fn the_release_waits_for_the_abort_of_the_transaction_however_long_it_takes() {
     let mut world = holding(AnyTime, &[0], 5);
     world.revoke(&[0]);

@@ -117,6 +117,23 @@ fn d10_a_record_is_run_again_three_times_and_then_the_host_stops_with_its_coordi
 }
 
 #[test]
+fn r55_a_partition_that_comes_back_starts_to_count_anew() {
+    let mut world = holding(GenerationEnd, &[0], 4);
+    for _ in 0..3 {
+        world.lane_failed(id(0), FailureKind::Trap);
+        world.settle();
+        world.fetch(0, 4);
+    }
+    world.lose(&[0]);
+    world.assign(&[0]);
+    world.settle();
+    world.fetch(0, 4);
+    world.lane_failed(id(0), FailureKind::Trap);
+    world.settle();
+    assert_eq!(world.outcome, None);
+}
+
+#[test]
 fn d10_the_pause_before_a_run_grows_and_polling_goes_on() {
     let mut world = holding(GenerationEnd, &[0], 4);
     for pause in [100, 1000, 5000] {
