@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
+use rdkafka::producer::{BaseRecord, DeliveryResult, Producer, ProducerContext, ThreadedProducer};
 use rdkafka::{ClientConfig, ClientContext};
 
 use crate::progress::Processed;
@@ -45,7 +45,7 @@ struct Shared {
 impl Feed {
     pub(crate) fn start(bootstrap: &str, topic: &str, week: Arc<Week>, rate: u32, processed: Processed) -> Result<Self> {
         let shared = Arc::new(Shared::default());
-        let producer: BaseProducer<Deliveries> = ClientConfig::new()
+        let producer: ThreadedProducer<Deliveries> = ClientConfig::new()
             .set("bootstrap.servers", bootstrap)
             .set("enable.idempotence", "true")
             .set("partitioner", "murmur2_random")
@@ -82,7 +82,7 @@ impl Drop for Feed {
 }
 
 struct Run {
-    producer: BaseProducer<Deliveries>,
+    producer: ThreadedProducer<Deliveries>,
     topic: String,
     week: Arc<Week>,
     rate: u32,
@@ -108,7 +108,6 @@ impl Run {
                 sent += 1;
                 due -= 1.0;
             }
-            self.producer.poll(Duration::ZERO);
             std::thread::sleep(TICK.saturating_sub(last.elapsed()));
         }
         self.producer.flush(PATIENCE).context("Kafka does not take what was fed")?;
