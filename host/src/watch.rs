@@ -21,9 +21,9 @@ mod whole;
 
 use self::folders::{Folders, Told};
 use self::target::Target;
+use crate::digest::Digest;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
-use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -35,39 +35,6 @@ use std::time::{Duration, Instant};
 
 /// Between two looks at every file that no event asked for.
 const LOOK: Duration = Duration::from_secs(2);
-
-/// SHA-256 of a file's bytes. Shown as hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Digest([u8; 32]);
-
-impl Digest {
-    /// That of some bytes.
-    pub fn of(bytes: &[u8]) -> Self {
-        Self(Sha256::digest(bytes).into())
-    }
-
-    /// The 32 bytes.
-    pub fn bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-
-    /// The first 12 digits, which logs show.
-    pub fn short(&self) -> String {
-        self.to_string()[..12].to_owned()
-    }
-}
-
-impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
 
 /// A file to watch.
 #[derive(Clone, Debug)]

@@ -124,6 +124,10 @@ impl Pipeline {
         }
         // Hosts of one group share it, as they would on one machine: it gives each an identity of its own.
         writeln!(text, "state-folder: {:?}", std::env::temp_dir().join("tidegate-test-state")).unwrap();
+        if !self.lines.iter().any(|line| line.starts_with("cache-folder:")) {
+            // Tests start hosts by the dozen: compiling the same plugin in each would be most of their time.
+            writeln!(text, "cache-folder: {:?}", std::env::temp_dir().join("tidegate-test-cache")).unwrap();
+        }
         for line in &self.lines {
             writeln!(text, "{line}").unwrap();
         }

@@ -2,6 +2,7 @@
 
 use super::inbox::Inbox;
 use crate::config::{Config, Transform as TransformConfig};
+use crate::digest::Digest;
 use crate::plugin::{Engine, Limits, LoadError, Plugin, TransformSpec};
 use crate::watch::{self, Watched, Watcher};
 use std::path::Path;
@@ -53,7 +54,7 @@ impl Plugins {
     }
 
     /// Loads every plugin anew whose file is `path`, unless it is at work already. On an error nothing is changed.
-    fn reload(&mut self, path: &Path, digest: &str, bytes: &[u8]) -> Result<bool, LoadError> {
+    fn reload(&mut self, path: &Path, digest: Digest, bytes: &[u8]) -> Result<bool, LoadError> {
         let mut loaded = Vec::new();
         for (at, entry) in self.transforms.iter().enumerate() {
             if entry.config.plugin == path && entry.plugin.digest() != digest {
@@ -71,7 +72,7 @@ impl Plugins {
     fn watched(&self) -> Vec<Watched> {
         let watched = |entry: &Entry| Watched {
             path: entry.config.plugin.clone(),
-            loaded: None,
+            loaded: Some(entry.plugin.digest()),
             max_size: entry.spec.limits.component_size,
         };
         self.transforms.iter().map(watched).collect()
@@ -85,7 +86,7 @@ impl Plugins {
 /// When the system has no watches or threads to give.
 pub(super) fn watch(mut plugins: Plugins, inbox: Inbox) -> Result<Watcher, watch::Error> {
     Watcher::start(plugins.watched(), move |event| match event {
-        watch::Event::Changed { path, digest, bytes } => match plugins.reload(&path, &digest.to_string(), &bytes) {
+        watch::Event::Changed { path, digest, bytes } => match plugins.reload(&path, digest, &bytes) {
             Ok(true) => inbox.send(Answer::Chain(plugins.chain())),
             Ok(false) => tracing::info!(plugin = %path.display(), digest = digest.short(), "plugin is at work already"),
             Err(error) => tracing::error!(plugin = %path.display(), %error, "plugin was not replaced: the old one stays at work"),
@@ -104,7 +105,7 @@ fn told(transform: &TransformConfig, load: impl FnOnce() -> Result<Plugin, LoadE
     let started = Instant::now();
     let plugin = load()?;
     let load_ms = started.elapsed().as_millis();
-    let digest = &plugin.digest()[..12];
+    let digest = plugin.digest().short();
     let policy = match plugin.policy() {
         CommitPolicy::AnyTime => "any-time",
         CommitPolicy::GenerationEnd => "generation-end",

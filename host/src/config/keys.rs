@@ -125,8 +125,8 @@ const TRANSFORM: &[Key] = &[
 const LIMITS: &[Key] = &[
     key("memory", Text("64MiB"), Kind::Size(64 * KIB, 4 * GIB)),
     key("call-time", Text("1s"), Kind::Duration(millis(1), minutes(10))),
-    key("outputs", Text("10000"), Kind::Count(1, 10_000_000)),
-    key("output-size", Text("16MiB"), Kind::Size(KIB, GIB)),
+    key("outputs", Text("100000"), Kind::Count(1, 10_000_000)),
+    key("output-size", Text("32MiB"), Kind::Size(KIB, GIB)),
     key("log-lines", Text("100"), Kind::Count(1, 1_000_000)),
     key("component-size", Text("64MiB"), Kind::Size(KIB, GIB)),
 ];

@@ -3,7 +3,8 @@
 //! Compiled code is machine code that the host will run, so an entry is used only when nobody else could have written it (the folder
 //! belongs to this user alone) and when it is whole (its name carries the digest of its content). All else is compiled again.
 
-use sha2::{Digest, Sha256};
+use crate::digest::Digest;
+use sha2::{Digest as _, Sha256};
 use std::fs::{self, DirBuilder, Metadata};
 use std::hash::{Hash, Hasher};
 use std::io::{self, Write};
@@ -44,15 +45,15 @@ impl Cache {
         check_private(&fs::metadata(folder)?)?;
         let mut hasher = Hashed(Sha256::new());
         engine.precompile_compatibility_hash().hash(&mut hasher);
-        Ok(Self { folder: folder.to_owned(), engine: hex(&hasher.0.finalize())[..16].to_owned() })
+        Ok(Self { folder: folder.to_owned(), engine: format!("{:016x}", hasher.finish()) })
     }
 
     /// The compiled form of the component with that digest, if it is here and whole.
-    pub(crate) fn find(&self, engine: &wasmtime::Engine, digest: &str) -> Option<Component> {
+    pub(crate) fn find(&self, engine: &wasmtime::Engine, digest: Digest) -> Option<Component> {
         let prefix = self.prefix(digest);
         for path in self.entries().ok()? {
             let Some(sum) = file_stem(&path).and_then(|name| name.strip_prefix(&prefix)) else { continue };
-            if fs::read(&path).is_ok_and(|bytes| hex(&Sha256::digest(&bytes)) == sum) {
+            if fs::read(&path).is_ok_and(|bytes| Digest::of(&bytes).to_string() == sum) {
                 #[expect(
                     unsafe_code,
                     reason = "the engine runs what the file holds; \
@@ -71,18 +72,18 @@ impl Cache {
     }
 
     /// Keeps a compiled component. It is there whole or not at all.
-    pub(crate) fn keep(&self, digest: &str, component: &Component) {
+    pub(crate) fn keep(&self, digest: Digest, component: &Component) {
         let kept = component.serialize().map_err(io::Error::other).and_then(|bytes| self.write(digest, &bytes));
         if let Err(error) = kept.and_then(|()| self.drop_oldest()) {
             tracing::warn!(folder = %self.folder.display(), %error, "a compiled plugin could not be cached");
         }
     }
 
-    fn write(&self, digest: &str, bytes: &[u8]) -> io::Result<()> {
+    fn write(&self, digest: Digest, bytes: &[u8]) -> io::Result<()> {
         static WRITES: AtomicU64 = AtomicU64::new(0);
         let unique = WRITES.fetch_add(1, Ordering::Relaxed);
         let draft = self.folder.join(format!("draft-{}-{unique}", std::process::id()));
-        let path = self.folder.join(format!("{}{}.{EXTENSION}", self.prefix(digest), hex(&Sha256::digest(bytes))));
+        let path = self.folder.join(format!("{}{}.{EXTENSION}", self.prefix(digest), Digest::of(bytes)));
         let written =
             fs::File::create_new(&draft).and_then(|mut file| file.write_all(bytes)).and_then(|()| fs::rename(&draft, path));
         if written.is_err() {
@@ -106,7 +107,7 @@ impl Cache {
         paths.filter(|path| path.as_ref().map_or(true, |path| path.extension().is_some_and(|end| end == EXTENSION))).collect()
     }
 
-    fn prefix(&self, digest: &str) -> String {
+    fn prefix(&self, digest: Digest) -> String {
         format!("{digest}-{}-", self.engine)
     }
 }
@@ -132,16 +133,6 @@ fn remove(path: &Path) {
     }
 }
 
-/// Bytes in hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        write!(text, "{byte:02x}").expect("a string takes all");
-    }
-    text
-}
-
 /// A [`Hasher`] whose result is the same in every process of a machine, which the standard library's does not promise.
 struct Hashed(Sha256);
 
@@ -152,6 +143,6 @@ impl Hasher for Hashed {
 
     fn finish(&self) -> u64 {
         let digest = self.0.clone().finalize();
-        u64::from_le_bytes(digest[..8].try_into().expect("a digest has 32 bytes"))
+        u64::from_be_bytes(digest[..8].try_into().expect("a digest has 32 bytes"))
     }
 }

@@ -1,15 +1,14 @@
 //! From a file to a plugin: read, told apart from what it might be instead, compiled or taken from the cache, checked against the
 //! contract, probed.
 
+use crate::digest::Digest;
 use crate::plugin::CONTRACT;
 use crate::plugin::bindings::exports::tidegate::plugin::transform::GuestIndices;
-use crate::plugin::cache::hex;
 use crate::plugin::console::Budget;
 use crate::plugin::engine::Engine;
 use crate::plugin::imports::is_linked;
 use crate::plugin::instance::{Live, Purpose, State};
 use crate::plugin::limits::Limits;
-use sha2::{Digest, Sha256};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -48,7 +47,7 @@ pub(crate) struct Loaded {
     pub(crate) pre: InstancePre<State>,
     pub(crate) transform_export: GuestIndices,
     pub(crate) log_budget: Arc<Budget>,
-    digest: String,
+    digest: Digest,
     size: u64,
 }
 
@@ -204,8 +203,8 @@ impl Plugin {
     /// See [`LoadError`].
     pub fn from_bytes(engine: &Engine, path: &Path, bytes: &[u8], spec: &TransformSpec) -> Result<Self, LoadError> {
         check_kind(path, bytes)?;
-        let digest = hex(&Sha256::digest(bytes));
-        let component = compile(engine, path, bytes, &digest)?;
+        let digest = Digest::of(bytes);
+        let component = compile(engine, path, bytes, digest)?;
         check_world(engine, path, &component)?;
         let other_types = |error: wasmtime::Error| LoadError::OtherTypes { path: path.to_owned(), message: format!("{error:#}") };
         let pre = engine.parts.linker.instantiate_pre(&component).map_err(other_types)?;
@@ -224,9 +223,9 @@ impl Plugin {
         Ok(Self { loaded, policy })
     }
 
-    /// SHA-256 of the file, in hexadecimal digits.
-    pub fn digest(&self) -> &str {
-        &self.loaded.digest
+    /// That of the file.
+    pub fn digest(&self) -> Digest {
+        self.loaded.digest
     }
 
     /// Bytes of the file.
@@ -320,7 +319,7 @@ fn is_wasm(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\0asm") && bytes.len() >= 8
 }
 
-fn compile(engine: &Engine, path: &Path, bytes: &[u8], digest: &str) -> Result<Component, LoadError> {
+fn compile(engine: &Engine, path: &Path, bytes: &[u8], digest: Digest) -> Result<Component, LoadError> {
     let parts = &engine.parts;
     if let Some(found) = parts.cache.as_ref().and_then(|cache| cache.find(&parts.wasm, digest)) {
         return Ok(found);

@@ -231,7 +231,7 @@ fn take(made: &[wit::Output], outputs: &mut Outputs, loaded: &Loaded) -> Result<
         let (_, bytes) = outputs.since(mark);
         if bytes > limits.output_bytes {
             let message = format!("over {} bytes of outputs in one call, the limit is {}", bytes, limits.output_bytes);
-            return Err(reject(format!("{message} (limits.output-bytes)")));
+            return Err(reject(format!("{message} (limits.output-size)")));
         }
     }
     Ok(())

@@ -3,16 +3,17 @@
 use std::time::Duration;
 use wasmtime::ResourceLimiter;
 
-/// What one instance of a plugin may use. All of them hold for each instance by itself, but for the log lines.
+/// What one instance of a plugin may use. All of them hold for each instance by itself, but for the log lines. The defaults are those of the
+/// configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// Bytes of linear memory, over all memories of the component. Default 128 MiB.
+    /// Bytes of linear memory, over all memories of the component. Default 64 MiB.
     pub memory: usize,
     /// Share of `memory` from which on the instance is to be replaced at the end of the generation. Default 0.8.
     pub near_memory: f64,
     /// Time of one call: `init`, `process` or `generation-ended`. Default 1 s.
     pub call_time: Duration,
-    /// Outputs of one call. Default 100,000: a hook may have one for each key of a generation.
+    /// Outputs of one call. Default 100,000, as many as a generation has records: a hook may have one for each key.
     pub outputs: usize,
     /// Bytes of keys, values and headers that one call may put out. Default 32 MiB.
     pub output_bytes: usize,
@@ -25,7 +26,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            memory: 128 << 20,
+            memory: 64 << 20,
             near_memory: 0.8,
             call_time: Duration::from_secs(1),
             outputs: 100_000,

@@ -42,7 +42,7 @@ fn cause(error: &wasmtime::Error, limits: &Limits) -> String {
         None => {
             let cause = printable(&error.root_cause().to_string());
             if cause.contains("hostcalls") {
-                format!("it handed over far more than limits.output-bytes, {} bytes, in one call: {cause}", limits.output_bytes)
+                format!("it handed over far more than limits.output-size, {} bytes, in one call: {cause}", limits.output_bytes)
             } else {
                 cause
             }

@@ -1,7 +1,8 @@
 //! One watched file: when to look at it, and what to tell.
 
 use super::whole::{self, Shape};
-use super::{Digest, Event, Watched};
+use super::{Event, Watched};
+use crate::digest::Digest;
 use std::fs::{self, File};
 use std::io::{Cursor, Read};
 use std::os::unix::fs::MetadataExt;

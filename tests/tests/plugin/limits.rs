@@ -93,7 +93,7 @@ fn outputs_of_a_call_have_a_limit_in_number_and_bytes() {
     let mut instance = plugin.instance();
     assert_eq!(instance.process(record(b"many:10", b"v")).unwrap().len(), 10);
     assert_eq!(instance.process(record(b"bytes:1000", b"v")).unwrap().len(), 1);
-    for (key, says) in [(&b"many:11"[..], "limits.outputs"), (b"bytes:1001", "limits.output-bytes")] {
+    for (key, says) in [(&b"many:11"[..], "limits.outputs"), (b"bytes:1001", "limits.output-size")] {
         let failure = instance.process(record(key, b"v")).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Reject);
         assert!(failure.message.contains(says), "{}", failure.message);
@@ -101,7 +101,7 @@ fn outputs_of_a_call_have_a_limit_in_number_and_bytes() {
     // So many that the host does not even take them over.
     for key in [&b"many:100000"[..], b"bytes:50000000"] {
         let failure = plugin.instance().process(record(key, b"v")).unwrap_err();
-        assert!(failure.message.contains("limits.output-bytes"), "{failure}");
+        assert!(failure.message.contains("limits.output-size"), "{failure}");
     }
 }
 

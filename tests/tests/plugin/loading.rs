@@ -1,7 +1,8 @@
 //! Loading: every kind of wrong file, the probe, the cache.
 
-use crate::support::{Harness, Live, place, record, replaced, sha256, spec};
+use crate::support::{Harness, Live, place, record, replaced, spec};
 use std::time::Duration;
+use tidegate::digest::Digest;
 use tidegate::plugin::{Engine, Limits, LoadError, Plugin, Settings};
 use tidegate_core::plugin::{CommitPolicy, FailureKind, Transform};
 use tidegate_core::record::Epoch;
@@ -70,8 +71,9 @@ fn init_can_refuse_die_or_hang_and_the_policy_must_stay() {
 fn a_plugin_knows_its_file() {
     let plugin = Harness::new("uppercase").load();
     let path = plugins::plugin("uppercase");
-    assert_eq!(plugin.size(), std::fs::metadata(path).unwrap().len());
-    assert_eq!(plugin.digest().len(), 64);
+    let bytes = std::fs::read(path).unwrap();
+    assert_eq!(plugin.size(), bytes.len() as u64);
+    assert_eq!(plugin.digest(), Digest::of(&bytes));
     assert_ne!(plugin.digest(), Harness::new("count").load().digest());
     assert_eq!(plugin.name(), "enrich");
 }
@@ -104,7 +106,7 @@ fn the_cache_is_used_and_a_spoiled_entry_is_made_again() {
         assert_eq!(std::fs::read(entry).unwrap(), whole);
     }
     let foreign = b"not an entry at all";
-    let sum = sha256(foreign);
+    let sum = Digest::of(foreign);
     let name = entry.file_stem().unwrap().to_str().unwrap();
     std::fs::remove_file(entry).unwrap();
     std::fs::write(cache.join(format!("{}-{sum}.cwasm", name.rsplit_once('-').unwrap().0)), foreign).unwrap();

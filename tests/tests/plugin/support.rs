@@ -1,6 +1,5 @@
 //! A plugin under test, what it made, and the log around it.
 
-use sha2::{Digest, Sha256};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -161,10 +160,6 @@ pub(crate) fn replaced(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
         bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
     }
     bytes
-}
-
-pub(crate) fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// An event of the log.
