@@ -23,6 +23,7 @@ pub fn command(words: &[&str]) -> Result<()> {
         ["--kafka", "--rate", rate] => rate,
         _ => bail!("usage: cargo xtask demo --kafka [--rate RECORDS-A-SECOND]"),
     };
+    ensure!(rate.parse::<u32>().is_ok_and(|rate| rate > 0), "--rate takes a number of records a second, not {rate}");
     check_tools()?;
     let build = Build { interrupt: Interrupt::listen()?, root: workspace::root()?, target: Metadata::read()?.target()? };
     let host = build.host()?;
