@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task speaks to the person who started it")]
 
 pub mod bench;
+pub mod demo;
 pub mod kafka;
 pub mod run;
 pub mod test;

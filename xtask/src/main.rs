@@ -10,6 +10,7 @@ usage: cargo xtask TASK
   test [FILTER...]                    check and test everything, on a Kafka of its own; with a filter only the tests it names
   bench [--rounds R] [--records N] [--only NAMES]
                                       measure Tidegate beside bare loops over librdkafka, on a Kafka of its own
+  demo --kafka [--rate N]             show the product at work on a real Kafka, for half a minute
   kafka start [--nodes N] [--dir D]   start Apache Kafka on free ports of 127.0.0.1 and print its bootstrap servers
   kafka stop [--dir D]                end it and remove its data
   kafka status [--dir D]              say which nodes run
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["bench", rest @ ..] => xtask::bench::command(rest),
         ["kafka", rest @ ..] => xtask::kafka::command(rest),
+        ["demo", rest @ ..] => xtask::demo::command(rest),
         ["test", filter @ ..] => xtask::test::command(filter),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

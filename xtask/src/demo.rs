@@ -1,0 +1,79 @@
+//! `cargo xtask demo --kafka`: builds what the demo shows, then becomes the demo.
+//!
+//! The demo is a package of its own (`xtask/demo`): it links a Kafka client, which takes minutes to build and which no other task needs.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::run::Interrupt;
+use crate::tools::{self, Tool, WASM};
+use crate::workspace::{self, Metadata};
+
+/// Records a second: what hosts of the dev profile keep up with on two cores, beside Kafka.
+const RATE: &str = "20000";
+
+/// Builds and runs it. Comes back only with an error: the demo takes this process's place.
+pub fn command(words: &[&str]) -> Result<()> {
+    let rate = match words {
+        ["--kafka"] => RATE,
+        ["--kafka", "--rate", rate] => rate,
+        _ => bail!("usage: cargo xtask demo --kafka [--rate RECORDS-A-SECOND]"),
+    };
+    ensure!(rate.parse::<u32>().is_ok_and(|rate| rate > 0), "--rate takes a number of records a second, not {rate}");
+    check_tools()?;
+    let build = Build { interrupt: Interrupt::listen()?, root: workspace::root()?, target: Metadata::read()?.target()? };
+    let host = build.host()?;
+    // The first version last: its file is what others find in the target folder afterwards.
+    let (second, first) = (build.plugin("2", &["--features", "v2"])?, build.plugin("1", &[])?);
+    ensure!(!build.interrupt.is_set(), "interrupted");
+    let demo = build.target.join("debug/demo");
+    let error = Command::new(&demo).args([&host, &first, &second, &build.root.join("examples/quakes")]).arg(rate).exec();
+    Err(error).with_context(|| format!("cannot run {}", demo.display()))
+}
+
+/// Names every tool that is missing, each in a line with the command that installs it.
+fn check_tools() -> Result<()> {
+    let tools = [Tool::Java, Tool::Maven, Tool::C, Tool::Make];
+    let mut missing: Vec<String> = tools.iter().filter_map(|tool| tool.check().err()).map(|error| error.to_string()).collect();
+    missing.extend(tools::ensure_wasm_target().err().map(|error| error.to_string()));
+    ensure!(missing.is_empty(), "{}", missing.join("\n"));
+    Ok(())
+}
+
+struct Build {
+    interrupt: Interrupt,
+    root: PathBuf,
+    target: PathBuf,
+}
+
+impl Build {
+    /// The host's binary. The same selection as for the tests: another one would mean other features, and everything anew.
+    fn host(&self) -> Result<PathBuf> {
+        println!("building the host (tidegate) and the demo; the first build takes minutes");
+        self.cargo(&["build", "--workspace", "--bins"])?;
+        Ok(self.target.join("debug/tidegate"))
+    }
+
+    /// A version of the plugin. Both versions are built to the same file, hence the copy.
+    fn plugin(&self, version: &str, features: &[&str]) -> Result<PathBuf> {
+        println!("building the plugin (quakes), version {version}");
+        let build = ["build", "--package", "quakes", "--target", WASM, "--profile", "plugin"];
+        self.cargo(&[&build, features].concat())?;
+        let folder = self.target.join("demo");
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let copy = folder.join(format!("quakes-{version}.wasm"));
+        let built = self.target.join(WASM).join("plugin/quakes.wasm");
+        fs::copy(&built, &copy).with_context(|| format!("cannot copy {}", built.display()))?;
+        Ok(copy)
+    }
+
+    fn cargo(&self, words: &[&str]) -> Result<()> {
+        let status = self.interrupt.run(workspace::cargo().args(words).current_dir(Path::new(&self.root)))?;
+        ensure!(status.success(), "cargo {} failed", words.join(" "));
+        Ok(())
+    }
+}
