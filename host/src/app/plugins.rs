@@ -104,7 +104,7 @@ pub(super) fn watch(mut plugins: Plugins, inbox: Inbox) -> Result<Watcher, watch
 fn told(transform: &TransformConfig, load: impl FnOnce() -> Result<Plugin, LoadError>) -> Result<Plugin, LoadError> {
     let started = Instant::now();
     let plugin = load()?;
-    let load_ms = started.elapsed().as_millis();
+    let load_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let digest = plugin.digest().short();
     let policy = match plugin.policy() {
         CommitPolicy::AnyTime => "any-time",

@@ -14,11 +14,15 @@ const FED_BATCHES: usize = 4;
 /// What a thread is given before anything is known of its speed.
 const FIRST_WINDOW: u64 = 64;
 
+/// What is buffered is to be done within this, or within half of the budget of an end where that is shorter (decision D14): partitions
+/// that a group waits for are let go quickly, and a second of work is enough to hide the time that reads take.
+const LONGEST_DRAIN: Duration = Duration::from_secs(1);
+
 /// The threads that serve lanes: how loaded, and how fast.
 #[derive(Debug)]
 pub(super) struct Threads {
     threads: Vec<Thread>,
-    /// Records in hand must be done within this: half of the budget of an end.
+    /// Records in hand must be done within this.
     drain: Duration,
 }
 
@@ -40,7 +44,7 @@ impl Threads {
         let threads = (0..count)
             .map(|_| Thread { partitions: 0, records: 0, window: FIRST_WINDOW, busy_since: None, per_record: None })
             .collect();
-        Self { threads, drain: budget / 2 }
+        Self { threads, drain: LONGEST_DRAIN.min(budget / 2) }
     }
 
     pub(super) fn all(&self) -> std::ops::Range<usize> {
