@@ -22,6 +22,8 @@ pub struct Pipeline {
     pub brokers: String,
     /// Input topics.
     pub inputs: Vec<String>,
+    /// Where partitions without a committed offset start.
+    pub start: String,
     /// Output topic.
     pub output: Option<String>,
     /// Further output topics.
@@ -56,6 +58,7 @@ impl Pipeline {
             name: name.to_owned(),
             brokers: kafka.bootstrap().to_owned(),
             inputs: vec![input.to_owned()],
+            start: "earliest".to_owned(),
             output: Some(output.to_owned()),
             topics: Vec::new(),
             transforms: vec![Transform {
@@ -90,6 +93,13 @@ impl Pipeline {
         self
     }
 
+    /// Says where partitions without a committed offset start.
+    #[must_use]
+    pub fn start_at(mut self, start: &str) -> Self {
+        start.clone_into(&mut self.start);
+        self
+    }
+
     /// Sets a client property.
     #[must_use]
     pub fn property(mut self, name: &str, value: &str) -> Self {
@@ -105,7 +115,7 @@ impl Pipeline {
         for (name, value) in &self.properties {
             writeln!(text, "    {name}: {value:?}").unwrap();
         }
-        writeln!(text, "input:\n  topics: [{}]\n  start: earliest\ntransforms:", self.inputs.join(", ")).unwrap();
+        writeln!(text, "input:\n  topics: [{}]\n  start: {}\ntransforms:", self.inputs.join(", "), self.start).unwrap();
         for transform in &self.transforms {
             writeln!(text, "  - name: {}\n    plugin: {:?}", transform.name, transform.plugin).unwrap();
             if let Some(config) = &transform.config {
@@ -123,8 +133,10 @@ impl Pipeline {
             writeln!(text, "  topics: [{}]", self.topics.join(", ")).unwrap();
         }
         // Hosts of one group share it, as they would on one machine: it gives each an identity of its own.
-        writeln!(text, "state-folder: {:?}", std::env::temp_dir().join("tidegate-test-state")).unwrap();
-        if !self.lines.iter().any(|line| line.starts_with("cache-folder:")) {
+        if !self.has_line("state-folder:") {
+            writeln!(text, "state-folder: {:?}", std::env::temp_dir().join("tidegate-test-state")).unwrap();
+        }
+        if !self.has_line("cache-folder:") {
             // Tests start hosts by the dozen: compiling the same plugin in each would be most of their time.
             writeln!(text, "cache-folder: {:?}", std::env::temp_dir().join("tidegate-test-cache")).unwrap();
         }
@@ -132,6 +144,10 @@ impl Pipeline {
             writeln!(text, "{line}").unwrap();
         }
         text
+    }
+
+    fn has_line(&self, key: &str) -> bool {
+        self.lines.iter().any(|line| line.starts_with(key))
     }
 
     /// Starts a host of it: the product's binary.

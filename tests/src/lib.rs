@@ -3,4 +3,5 @@
 pub mod host;
 pub mod kafka;
 pub mod plugins;
+pub mod scene;
 pub mod staged;
