@@ -21,7 +21,7 @@ pub use consume::KafkaConsumer;
 pub use ffi::GroupMetadata;
 pub use names::Names;
 pub use produce::{KafkaProducer, Nudge};
-pub use settings::{KafkaSettings, fetch_bytes_per_partition, property_fault};
+pub use settings::{KafkaSettings, fetch_bytes_per_partition};
 pub use start::{KafkaStarts, Start, StartFound};
 pub use topics::{Cluster, StartCheckError, check_cluster};
 pub use wake::Waker;

@@ -1,4 +1,5 @@
 //! Harness and suites.
+#![allow(clippy::unwrap_used, reason = "a fixture that panics fails its test, which is what it is for")]
 
 pub mod host;
 pub mod kafka;

@@ -54,20 +54,7 @@ pub(super) fn conclude(outcome: &Outcome, names: &dyn Fn(PartitionId) -> TopicPa
             tracing::error!("{}", problem.message);
             problem.exit
         }
-        Outcome::Consumer { message, fenced: true, .. } => {
-            tracing::error!(
-                "another process has taken this one's place in the group: {message}; give each host its own `group.instance.id`"
-            );
-            Exit::Fenced
-        }
-        Outcome::Consumer { message, forbidden: true, .. } => {
-            tracing::error!("Kafka forbids reading: {message}; check the credentials and the rights on topics and group");
-            Exit::Forbidden
-        }
-        Outcome::Consumer { message, .. } => {
-            tracing::error!("the consumer can't go on: {message}");
-            Exit::Fault
-        }
+        Outcome::Consumer { message, fenced, forbidden } => consumer(message, *fenced, *forbidden),
         Outcome::RefusedTooLong => {
             tracing::error!(
                 "the group has refused every commit for max.poll.interval.ms: are several hosts configured with different values of it?"
@@ -80,6 +67,21 @@ pub(super) fn conclude(outcome: &Outcome, names: &dyn Fn(PartitionId) -> TopicPa
             );
             Exit::Fault
         }
+    }
+}
+
+fn consumer(message: &str, fenced: bool, forbidden: bool) -> Exit {
+    if fenced {
+        tracing::error!(
+            "another process has taken this one's place in the group: {message}; give each host its own `group.instance.id`"
+        );
+        Exit::Fenced
+    } else if forbidden {
+        tracing::error!("Kafka forbids reading: {message}; check the credentials and the rights on topics and group");
+        Exit::Forbidden
+    } else {
+        tracing::error!("the consumer can't go on: {message}");
+        Exit::Fault
     }
 }
 

@@ -79,7 +79,8 @@ impl<G> WriterQueue<G> {
     /// The next command, with every batch that came before it; or a batch, if wanted; or nothing within `patience`.
     fn next(&self, want_batch: bool, patience: Duration) -> Next<G> {
         let mut state = self.lock();
-        if state.commands.is_empty() && !state.closed && !(want_batch && !state.batches.is_empty()) && !patience.is_zero() {
+        let ready = !state.commands.is_empty() || state.closed || (want_batch && !state.batches.is_empty());
+        if !ready && !patience.is_zero() {
             (state, _) = self.filled.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner);
         }
         if let Some(command) = state.commands.pop_front() {

@@ -14,7 +14,7 @@ pub struct KafkaSettings {
     pub group: String,
     /// Input topics.
     pub topics: Vec<String>,
-    /// Properties that people added, checked by [`property_fault`].
+    /// Properties that people added, checked by the configuration. They stand above what is only a default here.
     pub properties: BTreeMap<String, String>,
     /// Group and identity of this process (decision D11).
     pub transactional_id: String,
@@ -50,51 +50,6 @@ const MIB: usize = 1024 * KIB;
 #[must_use]
 pub fn fetch_bytes_per_partition(budget: usize, partitions: usize) -> usize {
     (budget / partitions.max(1)).clamp(256 * KIB, 64 * MIB)
-}
-
-/// Properties that the host sets itself, with the reason why they may not be changed.
-const RESERVED: &[(&str, &str)] = &[
-    ("acks", "the idempotent producer needs every replica's answer"),
-    ("auto.commit.enable", "the host commits offsets in its transactions"),
-    ("auto.commit.interval.ms", "the host commits offsets in its transactions"),
-    ("auto.offset.reset", "set input.start in its place: the host resolves start offsets itself"),
-    ("batch.num.messages", "computed by the host"),
-    ("bootstrap.servers", "set kafka.brokers in its place"),
-    ("delivery.report.only.error", "the flush of a transaction depends on it"),
-    ("delivery.timeout.ms", "it follows the transaction's timeout"),
-    ("enable.auto.commit", "the host commits offsets in its transactions"),
-    ("enable.auto.offset.store", "the host commits offsets in its transactions"),
-    ("enable.gapless.guarantee", "the transaction gives more"),
-    ("enable.idempotence", "exactly-once needs it"),
-    ("enable.partition.eof", "the host needs no such event"),
-    ("group.id", "set input.group in its place"),
-    ("isolation.level", "exactly-once needs read_committed"),
-    ("log.queue", "the host reads the client's log itself"),
-    ("max.in.flight", "the idempotent producer bounds it"),
-    ("max.in.flight.requests.per.connection", "the idempotent producer bounds it"),
-    ("message.send.max.retries", "the idempotent producer retries until the transaction's timeout"),
-    ("message.timeout.ms", "it follows the transaction's timeout"),
-    ("metadata.broker.list", "set kafka.brokers in its place"),
-    ("offset.store.method", "the host commits offsets in its transactions"),
-    ("queue.buffering.max.kbytes", "computed from the memory budget"),
-    ("queue.buffering.max.messages", "computed from the memory budget"),
-    ("queued.max.messages.kbytes", "computed from the memory budget"),
-    ("request.required.acks", "the idempotent producer needs every replica's answer"),
-    ("retries", "the idempotent producer retries until the transaction's timeout"),
-    ("socket.timeout.ms", "it follows the transaction's timeout"),
-    ("transaction.timeout.ms", "computed from the host's own limits"),
-    ("transactional.id", "set identity in its place"),
-];
-
-/// Says why a property that somebody added can't be used; none when it can. The message never holds the value.
-#[must_use]
-pub fn property_fault(name: &str, value: &str) -> Option<String> {
-    if let Some((_, reason)) = RESERVED.iter().find(|(reserved, _)| *reserved == name) {
-        return Some(format!("{name} can't be set here: {reason}"));
-    }
-    let mut config = ClientConfig::new();
-    config.set(name, value);
-    config.create_native_config().err().map(|error| super::without_secret(&error))
 }
 
 impl KafkaSettings {
@@ -145,17 +100,17 @@ impl KafkaSettings {
             ("partitioner", "murmur2_random".into()),
             // Frees a call that waits for a coordinator which is gone (FACTS D8).
             ("connections.max.idle.ms", "2000".into()),
+            ("message.timeout.ms", transaction.to_string()),
+            ("socket.timeout.ms", transaction.saturating_sub(200).clamp(300, 30_000).to_string()),
+            ("batch.num.messages", "10000".into()),
+            ("queue.buffering.max.kbytes", (self.produce_bytes / KIB).clamp(1024, 2_097_151).to_string()),
+            ("queue.buffering.max.messages", (self.produce_bytes / 128).clamp(10_000, 1_000_000).to_string()),
         ]);
         config
             .set("transactional.id", &self.transactional_id)
             .set("transaction.timeout.ms", transaction.to_string())
-            .set("message.timeout.ms", transaction.to_string())
-            .set("socket.timeout.ms", transaction.saturating_sub(200).clamp(300, 30_000).to_string())
             .set("enable.idempotence", "true")
-            .set("batch.num.messages", "10000")
-            .set("delivery.report.only.error", "true")
-            .set("queue.buffering.max.kbytes", (self.produce_bytes / KIB).clamp(1024, 2_097_151).to_string())
-            .set("queue.buffering.max.messages", (self.produce_bytes / 128).clamp(10_000, 1_000_000).to_string());
+            .set("delivery.report.only.error", "true");
         config
     }
 
@@ -232,17 +187,15 @@ mod tests {
     }
 
     #[test]
-    fn a_property_that_breaks_a_promise_is_refused() {
-        assert!(property_fault("isolation.level", "read_uncommitted").unwrap().contains("read_committed"));
-        assert_eq!(property_fault("client.rack", "a"), None);
+    fn what_people_set_stands_above_a_default_and_below_a_promise() {
+        let config = settings(&[("message.timeout.ms", "7000"), ("linger.ms", "5"), ("enable.idempotence", "false")]).producer();
+        assert_eq!(config.get("message.timeout.ms"), Some("7000"));
+        assert_eq!(config.get("linger.ms"), Some("5"));
+        assert_eq!(config.get("enable.idempotence"), Some("true"));
     }
 
     #[test]
-    fn a_wrong_property_is_named_without_its_value() {
-        let unknown = property_fault("no.such.property", "s3cret").unwrap();
-        assert!(unknown.contains("no.such.property") && !unknown.contains("s3cret"), "{unknown}");
-        let wrong = property_fault("session.timeout.ms", "s3cret").unwrap();
-        assert!(wrong.contains("session.timeout.ms") && !wrong.contains("s3cret"), "{wrong}");
+    fn values_that_may_be_secrets_are_not_shown() {
         let shown = format!("{:?}", settings(&[("sasl.password", "s3cret")]));
         assert!(shown.contains("sasl.password") && !shown.contains("s3cret"), "{shown}");
     }

@@ -120,14 +120,14 @@ impl Member {
     /// In the window between a revoke and the release (FACTS A4).
     fn nothing_comes_from(&mut self, partitions: &[PartitionId]) {
         for id in partitions {
-            let read = self.consumer.read(*id, 100);
+            let read = self.consumer.read(*id, 100, usize::MAX);
             let records = read.records.map_or(0, |(_, records)| records.len());
             self.seen.after_revoke.fetch_add(records as u64, Ordering::Relaxed);
         }
     }
 
     fn read(&mut self, id: PartitionId) -> bool {
-        let read = self.consumer.read(id, 500);
+        let read = self.consumer.read(id, 500, usize::MAX);
         match read.error {
             None => {}
             Some(ReadError::NoCommittedOffset) => {

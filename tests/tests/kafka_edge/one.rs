@@ -62,7 +62,7 @@ pub(crate) fn read_dense(consumer: &mut KafkaConsumer, id: PartitionId, first: i
     while due < first + i64::try_from(count).unwrap() {
         let batch = until(|| {
             assert_eq!(consumer.poll(), None);
-            let read = consumer.read(id, 100);
+            let read = consumer.read(id, 100, usize::MAX);
             assert_eq!(read.error, None);
             read.records
         });
@@ -78,7 +78,7 @@ pub(crate) fn read_dense(consumer: &mut KafkaConsumer, id: PartitionId, first: i
 pub(crate) fn error_of(consumer: &mut KafkaConsumer, id: PartitionId) -> ReadError {
     until(|| {
         assert_eq!(consumer.poll(), None);
-        let read = consumer.read(id, 100);
+        let read = consumer.read(id, 100, usize::MAX);
         assert!(read.records.is_none());
         read.error
     })

@@ -81,21 +81,21 @@ fn a_queue_wakes_the_wait_and_one_that_was_not_emptied_stays_readable() {
     let (full, idle) = (member.names.id(&input, 0), member.names.id(&input, 1));
     let first = until(|| {
         assert_eq!(member.consumer.poll(), None);
-        member.consumer.read(full, 3).records
+        member.consumer.read(full, 3, usize::MAX).records
     });
     assert_eq!(first.1.len(), 3);
     assert!(member.consumer.readable(full));
-    assert!(member.consumer.read(full, 100).emptied && member.consumer.read(idle, 100).emptied);
+    assert!(member.consumer.read(full, 100, usize::MAX).emptied && member.consumer.read(idle, 100, usize::MAX).emptied);
     until(|| {
         assert_eq!(member.consumer.poll(), None);
-        let quiet = member.consumer.read(full, 100).emptied & member.consumer.read(idle, 100).emptied;
+        let quiet = member.consumer.read(full, 100, usize::MAX).emptied & member.consumer.read(idle, 100, usize::MAX).emptied;
         (quiet && !member.consumer.readable(idle) && !member.consumer.readable(full)).then_some(())
     });
     let writer = std::thread::spawn(move || fill(&input, 2, 10..11));
     until(|| {
         member.consumer.wait(LONG);
         assert_eq!(member.consumer.poll(), None);
-        (member.consumer.readable(idle) && member.consumer.read(idle, 10).records.is_some()).then_some(())
+        (member.consumer.readable(idle) && member.consumer.read(idle, 10, usize::MAX).records.is_some()).then_some(())
     });
     writer.join().unwrap();
     let (waker, begin) = (member.consumer.waker(), Instant::now());
