@@ -124,7 +124,7 @@ impl<P: TransactionalProducer> TransactionalProducer for StagedProducer<P> {
         self.0.poll();
     }
 
-    fn flush(&mut self, step: Duration) -> bool {
+    fn flush(&mut self, step: Duration) -> Result<bool, ProducerError> {
         self.0.flush(step)
     }
 
@@ -207,7 +207,7 @@ impl<C: Consumer> Consumer for StagedConsumer<C> {
         self.0.seek(to)
     }
 
-    fn repoint(&mut self, to: &[(PartitionId, Offset)], all: &[(PartitionId, Offset)]) -> Result<(), String> {
+    fn repoint(&mut self, to: &[(PartitionId, Offset)], all: &[(PartitionId, Option<Offset>)]) -> Result<(), String> {
         self.0.repoint(to, all)
     }
 

@@ -109,11 +109,12 @@ pub trait Consumer {
     fn seek(&mut self, to: &[(PartitionId, Offset)]) -> Result<(), Vec<PartitionId>>;
 
     /// Makes partitions that are silent after [`ReadError::NoCommittedOffset`] or [`ReadError::OutOfRange`] go on at these offsets;
-    /// `all` names every assigned partition with the offset to go on at, for a protocol that can only assign the full set.
+    /// `all` names every assigned partition that is to be read, with the offset to go on at, none for what the group has committed: for
+    /// a protocol that can only assign the full set.
     ///
     /// # Errors
     /// What the client said, to be tried again.
-    fn repoint(&mut self, to: &[(PartitionId, Offset)], all: &[(PartitionId, Offset)]) -> Result<(), String>;
+    fn repoint(&mut self, to: &[(PartitionId, Offset)], all: &[(PartitionId, Option<Offset>)]) -> Result<(), String>;
 
     /// The metadata of the group, as it is now (rule R29). None when the client has none.
     fn group(&self) -> Option<(Fence, Self::Group)>;

@@ -111,12 +111,13 @@ impl KafkaConsumer {
     }
 
     /// A list for librdkafka.
-    fn list(&self, partitions: &[(PartitionId, Offset)]) -> TopicPartitionList {
+    fn list(&self, partitions: impl ExactSizeIterator<Item = (PartitionId, Option<Offset>)>) -> TopicPartitionList {
         let mut list = TopicPartitionList::with_capacity(partitions.len());
         for (id, offset) in partitions {
-            let name = self.names.name(*id);
-            list.add_partition_offset(&name.topic, name.partition, Place::Offset(offset.0))
-                .expect("an offset of a partition is never negative");
+            let name = self.names.name(id);
+            // Without an offset the client asks for what the group has committed.
+            let place = offset.map_or(Place::Invalid, |offset| Place::Offset(offset.0));
+            list.add_partition_offset(&name.topic, name.partition, place).expect("an offset of a partition is never negative");
         }
         list
     }
@@ -133,13 +134,13 @@ impl KafkaConsumer {
     }
 
     /// Splits the queues of partitions off again, before they are assigned: nothing of before is left in what is held here.
-    fn renew_sources(&mut self, partitions: &[(PartitionId, Offset)]) {
+    fn renew_sources(&mut self, partitions: impl Iterator<Item = PartitionId>) {
         let Some(client) = &self.client else { return };
-        for (id, _) in partitions {
-            let name = self.names.name(*id);
+        for id in partitions {
+            let name = self.names.name(id);
             let topic = CString::new(&*name.topic).expect("the name of a topic holds no zero byte");
             if let Some(queue) = PartitionQueue::split(client.client(), &topic, name.partition) {
-                self.sources.insert(*id, Source::new(queue));
+                self.sources.insert(id, Source::new(queue));
             }
         }
     }
@@ -221,7 +222,7 @@ impl Consumer for KafkaConsumer {
 
     fn seek(&mut self, to: &[(PartitionId, Offset)]) -> Result<(), Vec<PartitionId>> {
         let all = || to.iter().map(|(id, _)| *id).collect();
-        let list = self.list(to);
+        let list = self.list(to.iter().map(|(id, offset)| (*id, Some(*offset))));
         let Some(client) = &self.client else { return Err(all()) };
         for (id, _) in to {
             if let Some(source) = self.sources.get_mut(id) {
@@ -245,20 +246,20 @@ impl Consumer for KafkaConsumer {
         if failed.is_empty() { Ok(()) } else { Err(failed) }
     }
 
-    fn repoint(&mut self, to: &[(PartitionId, Offset)], all: &[(PartitionId, Offset)]) -> Result<(), String> {
+    fn repoint(&mut self, to: &[(PartitionId, Offset)], all: &[(PartitionId, Option<Offset>)]) -> Result<(), String> {
         let Some(client) = &self.client else { return Err("the consumer is closed".into()) };
         if matches!(client.rebalance_protocol(), RebalanceProtocol::Cooperative) {
-            let list = self.list(to);
+            let list = self.list(to.iter().map(|(id, offset)| (*id, Some(*offset))));
             // Refused when an earlier attempt got this far: the assign decides.
             if let Err(error) = client.incremental_unassign(&list) {
                 tracing::debug!(target: "kafka", %error, "taking partitions out to re-point them");
             }
-            self.renew_sources(to);
+            self.renew_sources(to.iter().map(|(id, _)| *id));
             let Some(client) = &self.client else { return Ok(()) };
             return client.incremental_assign(&list).map_err(|error| error.to_string());
         }
-        let list = self.list(all);
-        self.renew_sources(all);
+        let list = self.list(all.iter().copied());
+        self.renew_sources(all.iter().map(|(id, _)| *id));
         let Some(client) = &self.client else { return Ok(()) };
         client.assign(&list).map_err(|error| error.to_string())
     }

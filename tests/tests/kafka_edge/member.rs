@@ -131,7 +131,8 @@ impl Member {
         match read.error {
             None => {}
             Some(ReadError::NoCommittedOffset) => {
-                self.consumer.repoint(&[(id, Offset(0))], &self.places(Some(id))).unwrap();
+                let all: Vec<_> = self.places(Some(id)).into_iter().map(|(id, offset)| (id, Some(offset))).collect();
+                self.consumer.repoint(&[(id, Offset(0))], &all).unwrap();
                 self.owned.insert(id, Marks { admitted: Some(Offset(0)), committed: Some(Offset(0)) });
             }
             Some(error) => panic!("{error:?}"),
@@ -183,7 +184,7 @@ impl Member {
             return;
         }
         let offsets: Vec<_> = self.owned.iter().filter_map(|(id, marks)| marks.admitted.map(|offset| (*id, offset))).collect();
-        while !self.producer.flush(Duration::from_millis(20)) {}
+        while !self.producer.flush(Duration::from_millis(20)).unwrap() {}
         let (fence, group) = self.consumer.group().expect("a member has metadata");
         assert!(fence.holds(), "{fence:?}");
         let sent = self.producer.send_offsets(&offsets, &group, LONG).and_then(|()| self.producer.commit(LONG));
@@ -216,7 +217,7 @@ pub(crate) fn produce(producer: &mut KafkaProducer, output: &OutputRef<'_>) {
     loop {
         match producer.produce(&outputs, 0) {
             Queued::Yes => return,
-            Queued::Full => drop(producer.flush(Duration::from_millis(5))),
+            Queued::Full => drop(producer.flush(Duration::from_millis(5)).unwrap()),
             refused @ (Queued::Refused(_) | Queued::Fatal(_)) => panic!("{refused:?}"),
         }
     }

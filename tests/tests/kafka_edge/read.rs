@@ -10,19 +10,21 @@ use tidegate_core::record::Offset;
 
 /// Without a committed offset a partition is silent until it is re-pointed, and the others are not disturbed.
 fn no_committed_offset(properties: &[(&str, &str)]) {
-    let (input, group) = (topic("in", 2, &[]), unique("group"));
-    fill(&input, 2, 0..50);
+    let (input, group) = (topic("in", 3, &[]), unique("group"));
+    fill(&input, 3, 0..50);
     commit(&group, &input, 1, 10);
-    let mut member = member_as(&input, &group, 2, properties);
-    let (silent, other) = (member.names.id(&input, 0), member.names.id(&input, 1));
+    commit(&group, &input, 2, 20);
+    let mut member = member_as(&input, &group, 3, properties);
+    let [silent, other, unread] = [0, 1, 2].map(|partition| member.names.id(&input, partition));
     drop(read_dense(&mut member.consumer, other, 10, 40));
     assert_eq!(error_of(&mut member.consumer, silent), ReadError::NoCommittedOffset);
     let generation = member.consumer.group().unwrap().0;
     assert!(generation.holds());
-    let all = [(silent, Offset(7)), (other, Offset(50))];
-    member.consumer.repoint(&all[..1], &all).unwrap();
+    let all = [(silent, Some(Offset(7))), (other, Some(Offset(50))), (unread, None)];
+    member.consumer.repoint(&[(silent, Offset(7))], &all).unwrap();
     drop(read_dense(&mut member.consumer, silent, 7, 43));
-    fill(&input, 2, 50..60);
+    drop(read_dense(&mut member.consumer, unread, 20, 30));
+    fill(&input, 3, 50..60);
     drop(read_dense(&mut member.consumer, other, 50, 10));
     assert_eq!(member.consumer.group().unwrap().0, generation, "re-pointing must not disturb the group");
     member.consumer.close();
@@ -51,7 +53,7 @@ fn an_offset_outside_of_the_log_is_told_and_can_be_left() {
     let mut member = member_with(&input, &group, 1);
     let id = member.ids[0];
     assert_eq!(error_of(&mut member.consumer, id), ReadError::OutOfRange(Offset(1000)));
-    member.consumer.repoint(&[(id, Offset(5))], &[(id, Offset(5))]).unwrap();
+    member.consumer.repoint(&[(id, Offset(5))], &[(id, Some(Offset(5)))]).unwrap();
     drop(read_dense(&mut member.consumer, id, 5, 15));
 }
 

@@ -266,8 +266,8 @@ fn d13_a_start_is_looked_for_committed_and_re_pointed() {
     let expected = [
         "writer: prepare 2",
         "writer: commit 2 [(0, 9)] group 1",
-        "repoint [(0, 9)] of [(0, 9)]",
-        "repoint [(0, 9)] of [(0, 9)]",
+        "repoint [(0, 9)] of [(0, Some(9))]",
+        "repoint [(0, 9)] of [(0, Some(9))]",
     ];
     assert_eq!(scene.log(), expected);
     assert!(scene.reports().contains(&Report::ClientTrouble("not now".to_owned())));

@@ -91,8 +91,8 @@ pub enum Effect {
         epoch: Epoch,
         /// Where to.
         to: Vec<(PartitionId, Offset)>,
-        /// Every partition held, with where it goes on.
-        all: Vec<(PartitionId, Offset)>,
+        /// Every partition held that is to be read, with where it goes on; none: at what the group has committed.
+        all: Vec<(PartitionId, Option<Offset>)>,
     },
     /// Find where a partition starts; answered by [`super::Event::StartFound`].
     ResolveStart {

@@ -119,7 +119,10 @@ impl Generation {
         let starts = self.with_flow(|flow| if let Flow::Repoint(offset) = flow { Some(offset) } else { None });
         if !starts.is_empty() && self.trouble.repoint_again_at.is_none() {
             self.trouble.repoint_again_at = Some(now + SEEK_PAUSE);
-            let all = self.ledgers.iter().filter_map(|(id, ledger)| Some((*id, ledger.admitted()?))).collect();
+            // A partition of which nothing was read yet is at what the group has committed. One that has no start is named when it has.
+            let has_start = |ledger: &Ledger| !matches!(ledger.flow, Flow::FindingStart | Flow::StartFound(_));
+            let held = self.ledgers.iter().filter(|(_, ledger)| has_start(ledger));
+            let all = held.map(|(id, ledger)| (*id, ledger.admitted())).collect();
             self.effects.push(Effect::Repoint { epoch: self.epoch, to: starts, all });
         }
     }

@@ -102,9 +102,10 @@ impl Consumer for TestConsumer {
         Ok(())
     }
 
-    fn repoint(&mut self, to: &[(PartitionId, Offset)], all: &[(PartitionId, Offset)]) -> Result<(), String> {
+    fn repoint(&mut self, to: &[(PartitionId, Offset)], all: &[(PartitionId, Option<Offset>)]) -> Result<(), String> {
         let mut world = self.0.borrow_mut();
-        world.log.push(format!("repoint {:?} of {:?}", pairs(to), pairs(all)));
+        let all: Vec<_> = all.iter().map(|(id, offset)| (id.0, offset.map(|offset| offset.0))).collect();
+        world.log.push(format!("repoint {:?} of {all:?}", pairs(to)));
         if world.repoints_fail > 0 {
             world.repoints_fail -= 1;
             return Err("not now".to_owned());
