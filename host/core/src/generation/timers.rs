@@ -1,8 +1,12 @@
 //! Deadlines: when the machine wants to be asked again, and what it does then.
 
-use super::state::{Phase, Step};
+use super::effect::Outcome;
+use super::state::{Phase, Step, Then};
 use super::{Generation, Trouble};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Beyond the deadline of a stop, for answers that are about to come: writer and lanes keep to that deadline by themselves.
+const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Generation {
     /// When [`super::Event::Tick`] is due, at the latest; none when only an event can change something.
@@ -18,11 +22,33 @@ impl Generation {
             Phase::Finished => None,
         };
         let Trouble { seek_again_at, repoint_again_at, resume_at, .. } = self.trouble;
-        [phase, self.commit_due(), seek_again_at, repoint_again_at, resume_at].into_iter().flatten().min()
+        let stop = self.stop_overdue_at();
+        [phase, self.commit_due(), seek_again_at, repoint_again_at, resume_at, stop].into_iter().flatten().min()
+    }
+
+    /// When a stop waits no longer: not for a call of the writer either, which may hang with a deadline of before the stop (FACTS D8). What
+    /// it leaves open is aborted by the next process with this id.
+    fn stop_overdue_at(&self) -> Option<Instant> {
+        let stop = self.wishes.stop.filter(|_| !matches!(self.phase, Phase::Finished))?;
+        Some(stop + STOP_PATIENCE)
+    }
+
+    fn stop_overdue(&mut self) {
+        let then = match std::mem::replace(&mut self.phase, Phase::Finished) {
+            Phase::Aborting(aborting) => aborting.then,
+            Phase::Running | Phase::Ending(_) | Phase::Finished => Then::GoOn,
+        };
+        self.finish(match then {
+            Then::Finish(outcome) => outcome,
+            Then::GoOn => Outcome::StoppedUncommitted,
+        });
     }
 
     /// What has passed is forgotten, so that the driver is never told to come back at once, again and again.
     pub(super) fn check_timers(&mut self, now: Instant) {
+        if self.stop_overdue_at().is_some_and(|at| now >= at) {
+            return self.stop_overdue();
+        }
         let trouble = &mut self.trouble;
         for timer in [&mut trouble.resume_at, &mut trouble.seek_again_at, &mut trouble.repoint_again_at] {
             *timer = timer.filter(|at| now < *at);

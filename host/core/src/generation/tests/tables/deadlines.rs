@@ -173,3 +173,39 @@ fn a_seek_that_fails_again_and_again_does_not_keep_the_driver_awake_during_an_en
     world.settle();
     assert_eq!(seeks(&world), [(0, 5), (0, 5)]);
 }
+
+/// The call of a commit that was sent before the stop hangs with its own, later deadline, or for ever (FACTS D8). Alone it would hold the
+/// process up until the watchdog; more so a start's, which has no generation that could be given up.
+#[test]
+fn d4_a_stop_does_not_wait_for_a_commit_that_hangs() {
+    let mut world = World::new(AnyTime);
+    world.without_offset.insert(id(0), 5);
+    world.assign(&[0]);
+    assert_eq!(world.fetch(0, 9), 0, "the client says that there is no offset");
+    world.start_found();
+    world.writer_ok();
+    assert_eq!(commits(&world), 1, "the start is on its way");
+    world.event(Event::Stop);
+    world.pass_time(seconds(8));
+    assert_eq!(world.outcome, None, "an answer at the deadline is waited for");
+    world.pass_time(seconds(2));
+    assert_eq!(world.outcome, Some(Outcome::StoppedUncommitted));
+}
+
+/// The same for a commit in the middle of a generation, and for a second signal.
+#[test]
+fn d4_neither_a_stop_nor_a_second_one_waits_for_an_abort_that_hangs() {
+    for at_once in [false, true] {
+        let mut world = holding(AnyTime, &[0], 5);
+        world.event(Event::Stop);
+        let mut left = seconds(10);
+        if at_once {
+            world.event(Event::StopNow);
+            left = seconds(2);
+        }
+        world.pass_time(left - Duration::from_millis(1));
+        assert_eq!((aborts(&world), world.outcome.clone()), (1, None));
+        world.pass_time(Duration::from_millis(1));
+        assert_eq!(world.outcome, Some(Outcome::StoppedUncommitted));
+    }
+}
