@@ -2,9 +2,9 @@
 //!
 //! The stable transactional id makes that cheap: the next process with it aborts what this one left open, at once.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often it looks.
@@ -12,11 +12,15 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How long a call of the writer may take before it is nudged, at each look.
 const NUDGE_AFTER: Duration = Duration::from_secs(5);
 
-/// Since when things have been going on that must not go on for ever. 0 is "not".
+/// Since when things have been going on that must not go on for ever. Counted in looks of the watchdog and not by the clock: in a process
+/// that was frozen nothing could come back, and what is late when it goes on is not stuck.
 pub(super) struct Watch {
-    origin: Instant,
+    /// From 1.
+    looks: AtomicU64,
+    /// 0 is "not".
     writer: AtomicU64,
-    abort: AtomicU64,
+    /// The abort that is under way, by its time, and the look before it was seen.
+    abort: Mutex<Option<(Instant, u64)>>,
 }
 
 /// Which of them did not come back.
@@ -28,12 +32,12 @@ pub(super) enum Stuck {
 
 impl Watch {
     pub(super) fn new() -> Self {
-        Self { origin: Instant::now(), writer: AtomicU64::new(0), abort: AtomicU64::new(0) }
+        Self { looks: AtomicU64::new(1), writer: AtomicU64::new(0), abort: Mutex::new(None) }
     }
 
     /// Makes a call of the writer, watched.
     pub(super) fn writer<T>(&self, call: impl FnOnce() -> T) -> T {
-        self.writer.store(self.millis(Instant::now()), Ordering::Relaxed);
+        self.writer.store(self.looks(), Ordering::Relaxed);
         let result = call();
         self.writer.store(0, Ordering::Relaxed);
         result
@@ -41,24 +45,33 @@ impl Watch {
 
     /// Tells since when a generation has been being given up, if one is.
     pub(super) fn aborting_since(&self, since: Option<Instant>) {
-        self.abort.store(since.map_or(0, |at| self.millis(at)), Ordering::Relaxed);
+        let mut abort = self.abort.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = abort.take();
+        *abort = since.map(|at| known.filter(|(of, _)| *of == at).unwrap_or((at, self.looks())));
     }
 
-    fn stuck(&self, limit: Duration, now: Instant) -> Option<Stuck> {
-        let now = self.millis(now);
-        let over = |since: u64| since != 0 && now.saturating_sub(since) > u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        if over(self.writer.load(Ordering::Relaxed)) {
+    /// One more look, [`LOOK`] after the last.
+    fn look(&self) {
+        self.looks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn looks(&self) -> u64 {
+        self.looks.load(Ordering::Relaxed)
+    }
+
+    fn stuck(&self, limit: Duration) -> Option<Stuck> {
+        let (looks, limit) = (self.looks(), limit.div_duration_f64(LOOK));
+        #[expect(clippy::cast_precision_loss, reason = "a count of seconds")]
+        let over = |since: u64| looks.saturating_sub(since) as f64 > limit;
+        let writer = self.writer.load(Ordering::Relaxed);
+        let abort = *self.abort.lock().unwrap_or_else(PoisonError::into_inner);
+        if writer != 0 && over(writer) {
             Some(Stuck::Writer)
-        } else if over(self.abort.load(Ordering::Relaxed)) {
+        } else if abort.is_some_and(|(_, since)| over(since)) {
             Some(Stuck::Abort)
         } else {
             None
         }
-    }
-
-    /// Milliseconds since the origin, from 1.
-    fn millis(&self, at: Instant) -> u64 {
-        u64::try_from(at.saturating_duration_since(self.origin).as_millis()).unwrap_or(u64::MAX).saturating_add(1)
     }
 }
 
@@ -80,10 +93,11 @@ impl Watchdog {
         let (stop, stopped) = mpsc::channel();
         std::thread::Builder::new().name("watchdog".to_owned()).spawn(move || {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK) {
-                if let Some(stuck) = watch.stuck(limit, Instant::now()) {
+                watch.look();
+                if let Some(stuck) = watch.stuck(limit) {
                     return bark(stuck);
                 }
-                if watch.stuck(NUDGE_AFTER, Instant::now()) == Some(Stuck::Writer) {
+                if watch.stuck(NUDGE_AFTER) == Some(Stuck::Writer) {
                     nudge();
                 }
             }
@@ -100,14 +114,38 @@ mod tests {
     fn a_call_that_does_not_come_back_is_noticed_and_one_that_does_is_not() {
         let watch = Watch::new();
         let limit = Duration::from_secs(30);
-        let later = Instant::now() + Duration::from_secs(40);
-        assert_eq!(watch.stuck(limit, later), None);
-        watch.writer(|| assert_eq!(watch.stuck(limit, later), Some(Stuck::Writer)));
-        assert_eq!(watch.stuck(limit, later), None);
-        watch.aborting_since(Some(Instant::now()));
-        assert_eq!(watch.stuck(limit, Instant::now()), None);
-        assert_eq!(watch.stuck(limit, later), Some(Stuck::Abort));
+        let looks = |count: u32| (0..count).for_each(|_| watch.look());
+        looks(40);
+        assert_eq!(watch.stuck(limit), None);
+        watch.writer(|| {
+            assert_eq!(watch.stuck(limit), None);
+            looks(30);
+            assert_eq!(watch.stuck(limit), None);
+            looks(1);
+            assert_eq!(watch.stuck(limit), Some(Stuck::Writer));
+        });
+        assert_eq!(watch.stuck(limit), None);
+        let since = Instant::now();
+        watch.aborting_since(Some(since));
+        looks(31);
+        watch.aborting_since(Some(since));
+        assert_eq!(watch.stuck(limit), Some(Stuck::Abort));
+        watch.aborting_since(Some(since + LOOK));
+        assert_eq!(watch.stuck(limit), None, "it is another one");
         watch.aborting_since(None);
-        assert_eq!(watch.stuck(limit, later), None);
+        looks(31);
+        assert_eq!(watch.stuck(limit), None);
+    }
+
+    /// Decision D12 and T16: whoever was frozen within a call for an hour goes on, and the group decides what its commit is worth.
+    #[test]
+    fn a_process_that_was_frozen_is_not_stuck() {
+        let watch = Watch::new();
+        let an_hour_ago = Instant::now().checked_sub(Duration::from_secs(3600)).unwrap();
+        watch.writer(|| {
+            watch.aborting_since(Some(an_hour_ago));
+            watch.look();
+            assert_eq!(watch.stuck(Duration::from_secs(30)), None);
+        });
     }
 }
