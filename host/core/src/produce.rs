@@ -67,11 +67,15 @@ pub trait TransactionalProducer {
     /// Queues the output at `index`, behind the last transform: [`crate::output::Target::Onward`] is the main topic.
     fn produce(&mut self, outputs: &Outputs, index: usize) -> Queued;
 
-    /// Serves delivery reports and errors without waiting. Failed reports are remembered: the commit will refuse.
+    /// Serves delivery reports and errors without waiting. Failed reports are remembered: the flush will refuse.
     fn poll(&mut self);
 
     /// Sends what is queued and waits up to `step` for the answers. True when nothing is outstanding.
-    fn flush(&mut self, step: Duration) -> bool;
+    ///
+    /// # Errors
+    /// When an output of the transaction was not delivered, also while others are outstanding: the client sends nothing more of a
+    /// transaction that has failed, so that those would never be answered. See [`ErrorClass`]; [`ErrorClass::Retriable`] never.
+    fn flush(&mut self, step: Duration) -> Result<bool, ProducerError>;
 
     /// Adds offsets to the transaction. `offsets` is not empty.
     ///

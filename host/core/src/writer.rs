@@ -273,7 +273,7 @@ impl<P: TransactionalProducer> Writer<P> {
             match self.producer.produce(&batch.outputs, self.at) {
                 Queued::Yes => self.at += 1,
                 Queued::Full => {
-                    self.producer.flush(FLUSH_STEP);
+                    self.producer.flush(FLUSH_STEP)?;
                     return Ok(false);
                 }
                 Queued::Refused(message) => {
@@ -295,13 +295,21 @@ impl<P: TransactionalProducer> Writer<P> {
     }
 
     fn flush(&mut self, epoch: Epoch, deadline: Instant, port: &mut dyn WriterPort) {
-        if self.begun.is_some() && !self.producer.flush(FLUSH_STEP) {
-            if port.now() < deadline {
+        let flushed = if self.begun.is_some() { self.producer.flush(FLUSH_STEP) } else { Ok(true) };
+        let result = match flushed {
+            Ok(false) if port.now() < deadline => {
                 // Not done yet: a look at the commands in between, so that an abort need not wait.
                 return;
             }
-            let message = "the outputs were not acknowledged before the deadline".to_owned();
-            let answer = self.failed(epoch, ProducerError { class: ErrorClass::Abortable, message }, port.now());
+            Ok(false) => {
+                let message = "the outputs were not acknowledged before the deadline".to_owned();
+                Err(ProducerError { class: ErrorClass::Abortable, message })
+            }
+            Ok(true) => Ok(()),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = result {
+            let answer = self.failed(epoch, error, port.now());
             return port.answer(answer);
         }
         self.state = State::Prepared;

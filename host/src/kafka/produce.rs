@@ -103,7 +103,7 @@ impl Failure {
 struct ProducerLog {
     served: AtomicU64,
     failed: AtomicU64,
-    last_failure: Mutex<Option<Failure>>,
+    failure: Mutex<Option<Failure>>,
 }
 
 impl ProducerLog {
@@ -111,13 +111,21 @@ impl ProducerLog {
         self.served.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What was not delivered last in this transaction.
-    fn last_failure(&self) -> Option<Failure> {
-        self.last_failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// A record of this transaction that was not delivered: one that was refused for good where there is one, since others fail on
+    /// its account.
+    fn failure(&self) -> Option<Failure> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set_last_failure(&self, failure: Option<Failure>) {
-        *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    fn note_failure(&self, failure: Failure) {
+        let mut known = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.as_ref().is_some_and(Failure::is_final) {
+            *known = Some(failure);
+        }
+    }
+
+    fn forget_failure(&self) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
@@ -152,7 +160,7 @@ impl ProducerContext<NoCustomPartitioner> for ProducerLog {
         let topic = rdkafka::Message::topic(message);
         let said = format!("a record for {topic}-{} was not delivered: {error}", rdkafka::Message::partition(message));
         tracing::debug!(target: "kafka", role = "producer", "{said}");
-        self.set_last_failure(Some(Failure { code: error.rdkafka_error_code(), said }));
+        self.note_failure(Failure { code: error.rdkafka_error_code(), said });
     }
 }
 
@@ -189,7 +197,7 @@ impl KafkaProducer {
 
     fn connect(&mut self, timeout: Duration) -> Result<(), ProducerError> {
         let deadline = Instant::now() + timeout;
-        let context = ProducerLog { served: AtomicU64::new(0), failed: AtomicU64::new(0), last_failure: Mutex::new(None) };
+        let context = ProducerLog { served: AtomicU64::new(0), failed: AtomicU64::new(0), failure: Mutex::new(None) };
         let made = self.settings.producer().create_with_context(context);
         let client: Arc<Client> =
             Arc::new(made.map_err(|error| fatal(format!("cannot make the Kafka producer: {}", without_secret(&error))))?);
@@ -296,6 +304,17 @@ fn fault_of(client: &Client, error: &KafkaError) -> Fault {
     cause(client, Fault::of(error))
 }
 
+/// That a record of the transaction was not delivered. Where the client can't go on at all, that is what counts.
+fn undelivered(client: &Client) -> Option<ProducerError> {
+    let failure = client.context().failure()?;
+    if let Some((code, message)) = client.client().fatal_error() {
+        let fault = Fault { code, fatal: true, retriable: false, abort: false, message };
+        return Some(fault.told("flush", ErrorClass::Fatal));
+    }
+    let class = if failure.is_final() { ErrorClass::Undeliverable } else { ErrorClass::Abortable };
+    Some(ProducerError { class, message: failure.said })
+}
+
 fn cause(client: &Client, mut fault: Fault) -> Fault {
     if (fault.fatal || fault.code == Code::Fatal)
         && let Some((code, reason)) = client.client().fatal_error()
@@ -310,7 +329,7 @@ impl TransactionalProducer for KafkaProducer {
 
     fn begin(&mut self) -> Result<(), ProducerError> {
         let client = self.client()?;
-        client.context().set_last_failure(None);
+        client.context().forget_failure();
         client.begin_transaction().map_err(|error| {
             let mut told = fault_of(client, &error).told("begin_transaction", ErrorClass::Fatal);
             if told.class == ErrorClass::Retriable {
@@ -326,7 +345,8 @@ impl TransactionalProducer for KafkaProducer {
             Target::Topic(topic) => Some(topic),
             Target::Onward => self.topics.main(),
         };
-        let Some(handle) = topic.and_then(|topic| self.handles.get(usize::from(topic.0))) else {
+        let place = topic.map_or(usize::MAX, |topic| usize::from(topic.0));
+        let (Some(handle), Some(name)) = (self.handles.get(place), self.topics.names().get(place)) else {
             return Queued::Refused("the pipeline has no such output topic".into());
         };
         let Some(client) = self.client.as_deref() else {
@@ -347,7 +367,7 @@ impl TransactionalProducer for KafkaProducer {
         match result {
             Ok(()) => Queued::Yes,
             Err(fault) if fault.code == Code::QueueFull => Queued::Full,
-            Err(fault) => refused(client, fault),
+            Err(fault) => refused(client, name, fault),
         }
     }
 
@@ -357,16 +377,17 @@ impl TransactionalProducer for KafkaProducer {
         }
     }
 
-    fn flush(&mut self, step: Duration) -> bool {
-        let Some(client) = self.client.as_deref() else { return true };
+    fn flush(&mut self, step: Duration) -> Result<bool, ProducerError> {
+        let Some(client) = self.client.as_deref() else { return Ok(true) };
         let deadline = Instant::now() + step;
         loop {
-            if ffi::flush(client.client(), FLUSH_STEP.min(remaining(deadline))) {
-                return true;
-            }
+            let flushed = ffi::flush(client.client(), FLUSH_STEP.min(remaining(deadline)));
             serve(client);
-            if remaining(deadline).is_zero() {
-                return false;
+            if let Some(error) = undelivered(client) {
+                return Err(error);
+            }
+            if flushed || remaining(deadline).is_zero() {
+                return Ok(flushed);
             }
         }
     }
@@ -386,22 +407,15 @@ impl TransactionalProducer for KafkaProducer {
         let deadline = Instant::now() + timeout;
         // The client's own flush inside of the commit serves no delivery report, and the crate's waits for 100 ms at a time. With
         // nothing outstanding both return at once.
-        if !self.flush(timeout) {
+        if !self.flush(timeout)? {
             let message = "commit_transaction: the broker has not answered for every record in time".into();
             return Err(ProducerError { class: ErrorClass::Retriable, message });
         }
         let client = self.client()?;
         serve(client);
-        client.commit_transaction(remaining(deadline).max(Duration::from_millis(1))).map_err(|error| {
-            let mut told = fault_of(client, &error).told("commit_transaction", ErrorClass::Abortable);
-            if let Some(failure) = client.context().last_failure() {
-                told.message = format!("{}; {}", told.message, failure.said);
-                if told.class == ErrorClass::Abortable && failure.is_final() {
-                    told.class = ErrorClass::Undeliverable;
-                }
-            }
-            told
-        })
+        client
+            .commit_transaction(remaining(deadline).max(Duration::from_millis(1)))
+            .map_err(|error| fault_of(client, &error).told("commit_transaction", ErrorClass::Abortable))
     }
 
     fn abort(&mut self, timeout: Duration) -> Result<(), ProducerError> {
@@ -411,7 +425,7 @@ impl TransactionalProducer for KafkaProducer {
             abort_by(client, deadline)?;
             // A record that the broker refused leaves a gap in the sequence of its partition, for which the broker would refuse an
             // innocent record of the next transaction. Only a new client begins a new sequence.
-            self.is_stale = client.context().last_failure().is_some();
+            self.is_stale = client.context().failure().is_some();
         }
         if self.is_stale { self.replace(remaining(deadline)) } else { Ok(()) }
     }
@@ -449,18 +463,20 @@ fn abort_by(client: &Client, deadline: Instant) -> Result<(), ProducerError> {
     }
 }
 
-/// What it means that the client did not take a record.
-fn refused(client: &Client, fault: Fault) -> Queued {
+/// What it means that the client did not take a record for this topic.
+fn refused(client: &Client, topic: &str, fault: Fault) -> Queued {
     let fault = cause(client, fault);
     if fault.fatal {
         return Queued::Fatal(fault.told("produce", ErrorClass::Fatal));
     }
     if fault.code == Code::State {
         // The transaction has failed already; the client takes nothing before it was aborted.
+        serve(client);
         let message = format!("the transaction has failed: {}", fault.message);
-        return Queued::Fatal(ProducerError { class: ErrorClass::Abortable, message });
+        let general = ProducerError { class: ErrorClass::Abortable, message };
+        return Queued::Fatal(undelivered(client).unwrap_or(general));
     }
-    Queued::Refused(format!("{} ({:?})", fault.message, fault.code))
+    Queued::Refused(format!("a record for {topic} was not taken: {} ({:?})", fault.message, fault.code))
 }
 
 impl Drop for KafkaProducer {

@@ -164,7 +164,7 @@ impl Generation {
         }
         let offsets = match &self.commit {
             Commit::Sent(sent) => sent.offsets.clone(),
-            Commit::Idle | Commit::Preparing { .. } => Vec::new(),
+            Commit::Idle | Commit::Preparing { .. } => self.uncommitted(),
         };
         // The answer is here: nothing of this commit is on its way any more.
         self.commit = Commit::Idle;
@@ -183,6 +183,13 @@ impl Generation {
             ErrorClass::Undeliverable => self.abort(cause, 0, Then::Finish(Outcome::Undeliverable { error, offsets }), now),
             ErrorClass::FencedInstance | ErrorClass::Forbidden | ErrorClass::Fenced => self.abort(cause, 0, hopeless(error), now),
         }
+    }
+
+    /// Partitions of which something was admitted and not committed, with the offset behind it.
+    fn uncommitted(&self) -> Vec<(PartitionId, Offset)> {
+        let marks = self.ledgers.iter().filter_map(|(partition, ledger)| Some((*partition, ledger.marks?)));
+        let open = marks.filter(|(_, marks)| marks.committed < marks.admitted);
+        open.map(|(partition, marks)| (partition, marks.admitted)).collect()
     }
 
     /// The group did not take the offsets: abort, rewind, go on (rule R38). Normal, unless it goes on.

@@ -200,6 +200,22 @@ fn a_flush_that_is_not_done_at_the_deadline_fails_and_can_be_aborted() {
 }
 
 #[test]
+fn an_output_that_was_not_delivered_fails_its_transaction_in_the_flush() {
+    let mut scene = Scene::new();
+    scene.batch(1, 0, 41, &["a", "b"]);
+    scene.run();
+    scene.fail("flush", Undeliverable);
+    assert_eq!(classes(&scene.prepare(1)), [Undeliverable]);
+    assert_eq!(scene.step(), WriterStep::Commands);
+    assert_eq!(scene.abort(1), [aborted(1)]);
+    // Also where the flush is one that makes room.
+    scene.room(1);
+    scene.fail("flush", Undeliverable);
+    scene.batch(2, 0, 41, &["a", "b"]);
+    assert_eq!(classes(&scene.run()), [Undeliverable]);
+}
+
+#[test]
 fn a_refused_output_fails_its_transaction_and_says_of_which_records() {
     let mut scene = Scene::new();
     scene.batch(1, 0, 41, &["fine", "refused"]);

@@ -94,16 +94,16 @@ impl TransactionalProducer for Scripted {
 
     fn poll(&mut self) {}
 
-    fn flush(&mut self, step: Duration) -> bool {
+    fn flush(&mut self, step: Duration) -> Result<bool, ProducerError> {
         let mut script = self.0.borrow_mut();
         script.queued = 0;
         if script.unflushed > 0 {
             script.unflushed -= 1;
             script.now += step;
-            return false;
+            return Ok(false);
         }
-        script.calls.push("flush".to_owned());
-        true
+        script.call("flush", "flush".to_owned(), step)?;
+        Ok(true)
     }
 
     fn send_offsets(

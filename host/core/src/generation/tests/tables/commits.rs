@@ -397,3 +397,12 @@ fn an_output_that_can_never_be_delivered_ends_the_process_with_the_offsets_of_it
     let expected = Outcome::Undeliverable { error: error(ErrorClass::Undeliverable), offsets: offsets(&[(0, 4)]) };
     assert_eq!((world.outcome.clone(), committed(&world, 0)), (Some(expected), 0));
 }
+
+#[test]
+fn an_output_that_can_never_be_delivered_ends_the_process_before_its_transaction_is_committed_too() {
+    let mut world = due(&[0, 1]);
+    world.writer_fails(ErrorClass::Undeliverable, false);
+    world.settle();
+    let expected = Outcome::Undeliverable { error: error(ErrorClass::Undeliverable), offsets: offsets(&[(0, 4), (1, 4)]) };
+    assert_eq!((world.outcome.clone(), committed(&world, 0)), (Some(expected), 0));
+}
