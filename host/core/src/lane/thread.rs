@@ -146,6 +146,8 @@ impl LaneThread {
         let Some(next) = lane.next else { return Step::Again };
         let mut outputs = Outputs::default();
         match lane.instances.generation_ended(reason, port.unix_millis(), &mut outputs) {
+            // Of a hook that put out nothing there is nothing to commit: the offset went along with the records.
+            Ok(()) if outputs.is_empty() => {}
             Ok(()) => port.output(OutputBatch { epoch, partition, next, outputs }),
             Err(failed) => {
                 // The whole generation is given up: the hooks that are left are not called.

@@ -26,6 +26,15 @@ fn each_instance_is_called_once_with_the_reason_and_its_outputs_carry_the_offset
 }
 
 #[test]
+fn a_hook_that_puts_out_nothing_gives_the_writer_nothing_to_commit() {
+    let mut scene = one(AnyTime);
+    hooked(&mut scene, &[0]);
+    assert_eq!(scene.passed(), ["a#1 hook rebalance"]);
+    assert!(scene.sent().is_empty());
+    assert_eq!(scene.answers(), [LaneAnswer::HookDone { epoch: Epoch(1), thread: 0 }]);
+}
+
+#[test]
 fn outputs_of_a_hook_have_the_time_of_the_call() {
     let mut scene = Scene::new(GenerationEnd, &[("a", Makes::Kept)]);
     hooked(&mut scene, &[0]);
