@@ -280,6 +280,9 @@ mod tests {
         fs::create_dir(&node).unwrap();
         fs::write(node.join("address"), "127.0.0.1:1").unwrap();
         let mut bystander = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        // In the middle of exec it has no command line, and could be anybody.
+        let line = format!("/proc/{}/cmdline", bystander.id());
+        until(START, || Ok(!fs::read(&line)?.is_empty())).unwrap();
         fs::write(node.join("pid"), bystander.id().to_string()).unwrap();
 
         let mut cluster = Cluster::open(folder.path()).unwrap().unwrap();

@@ -11,4 +11,5 @@ pub mod kafka;
 pub mod run;
 pub mod test;
 pub mod tools;
+pub mod verify;
 pub mod workspace;

@@ -11,6 +11,7 @@ usage: cargo xtask TASK
   bench [--rounds R] [--records N] [--only NAMES]
                                       measure Tidegate beside bare loops over librdkafka, on a Kafka of its own
   demo --kafka [--rate N]             show the product at work on a real Kafka, for half a minute
+  verify controls [NAME...]           take things out of a copy of the product, and see that the tests notice
   kafka start [--nodes N] [--dir D]   start Apache Kafka on free ports of 127.0.0.1 and print its bootstrap servers
   kafka stop [--dir D]                end it and remove its data
   kafka status [--dir D]              say which nodes run
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
         ["kafka", rest @ ..] => xtask::kafka::command(rest),
         ["demo", rest @ ..] => xtask::demo::command(rest),
         ["test", filter @ ..] => xtask::test::command(filter),
+        ["verify", rest @ ..] => xtask::verify::command(rest),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

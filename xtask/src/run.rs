@@ -1,12 +1,13 @@
 //! Running other programs so that an interrupted task still ends what it started.
 
+use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -38,7 +39,26 @@ impl Interrupt {
     pub fn run(&self, command: &mut Command) -> Result<ExitStatus> {
         let name = command.get_program().to_string_lossy().into_owned();
         let child = command.stdin(Stdio::null()).process_group(0).spawn();
+        self.wait(child.with_context(|| format!("cannot run {name}"))?, &name)
+    }
+
+    /// The same for what the program prints to standard output; with its status.
+    pub fn output(&self, command: &mut Command) -> Result<(ExitStatus, String)> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0).spawn();
         let mut child = child.with_context(|| format!("cannot run {name}"))?;
+        let mut stdout = child.stdout.take().context("standard output is a pipe")?;
+        let reader = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            stdout.read_to_end(&mut bytes).map(|_| bytes)
+        });
+        let status = self.wait(child, &name)?;
+        let bytes = reader.join().map_err(|_| anyhow!("reading what {name} prints panicked"))?;
+        let bytes = bytes.with_context(|| format!("cannot read what {name} prints"))?;
+        Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    fn wait(&self, mut child: Child, name: &str) -> Result<ExitStatus> {
         loop {
             if let Some(status) = child.try_wait().with_context(|| format!("cannot wait for {name}"))? {
                 return Ok(status);

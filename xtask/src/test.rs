@@ -10,12 +10,15 @@ use anyhow::{Result, bail};
 
 use crate::kafka::{Temporary, Tuning};
 use crate::run::Interrupt;
-use crate::tools::{self, Tool, WASM};
+use crate::tools::{self, Tool};
 use crate::workspace::{self, Metadata};
 
-/// Environment variables by which tests find what a run has prepared: bootstrap servers, and the folder of the components.
-const KAFKA: &str = "TIDEGATE_TEST_KAFKA";
-const PLUGINS: &str = "TIDEGATE_PLUGINS";
+/// Environment variables by which tests find what a run has prepared: bootstrap servers.
+pub(crate) const KAFKA: &str = "TIDEGATE_TEST_KAFKA";
+/// The folder of the components.
+pub(crate) const PLUGINS: &str = "TIDEGATE_PLUGINS";
+/// The product.
+pub(crate) const BINARY: &str = "TIDEGATE_BIN";
 
 /// Runs all checks and tests, or, with a filter, only the tests that it names (arguments of `cargo test`).
 pub fn command(filter: &[&str]) -> Result<()> {
@@ -60,19 +63,17 @@ impl Steps {
         let mut documents = workspace::cargo();
         documents.args(["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
         self.step("documents", documents.env("RUSTDOCFLAGS", "-D warnings"))?;
+        // The packages for plugins, natively.
+        self.step("guests", workspace::cargo().arg("test").args(metadata.guests()))?;
         self.tests(metadata, &["--no-fail-fast"])
     }
 
     /// Builds the components and the tests, then runs the tests on a Kafka of their own. Everything is built before Kafka starts:
     /// it would only stand in the way.
     fn tests(&mut self, metadata: &Metadata, arguments: &[&str]) -> Result<()> {
-        let components = metadata.components();
-        let mut build = workspace::cargo();
-        build.args(["build", "--target", WASM, "--profile", "plugin"]);
-        build.args(components.iter().flat_map(|name| ["--package", name]));
-        // Without a package cargo would build the host, which is not for this target.
-        let built = components.is_empty() || self.step("components", &mut build)?;
-        let built = self.cargo("build", &["build", "--workspace", "--bins", "--tests"])? && built;
+        let built = self.step("components", workspace::cargo().args(metadata.build_components()))?;
+        // The default members, all of them: another selection would mean other features, and wasmtime anew.
+        let built = self.cargo("build", &["build", "--bins", "--tests"])? && built;
         if !built {
             println!("\nthe tests cannot run: their build failed");
             return Ok(());
@@ -85,9 +86,10 @@ impl Steps {
             bail!("interrupted");
         }
         let mut tests = workspace::cargo();
-        tests.args(["test", "--workspace"]).args(arguments);
+        tests.arg("test").args(arguments);
         tests.env(KAFKA, kafka.bootstrap());
-        tests.env(PLUGINS, metadata.target()?.join(WASM).join("plugin"));
+        tests.env(PLUGINS, metadata.plugins()?);
+        tests.env(BINARY, metadata.target()?.join("debug/tidegate"));
         self.step("tests", &mut tests).map(drop)
     }
 

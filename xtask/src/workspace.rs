@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use crate::tools::WASM;
+
 /// Folder of the workspace's `Cargo.toml`.
 ///
 /// Taken from the environment that cargo sets for whatever it runs, and not from the time of compilation: worktrees that share a
@@ -57,15 +59,39 @@ impl Metadata {
         Ok(PathBuf::from(folder))
     }
 
-    /// Names of the packages that become WebAssembly components: those with a `cdylib`.
+    /// Folder of the components that [`Metadata::build_components`] builds.
+    pub fn plugins(&self) -> Result<PathBuf> {
+        Ok(self.target()?.join(WASM).join("plugin"))
+    }
+
+    /// Arguments of a cargo that builds all WebAssembly components: the packages with a `cdylib`. They are named one by one: the
+    /// others are not for this target.
     #[must_use]
-    pub fn components(&self) -> Vec<String> {
-        let items = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    pub fn build_components(&self) -> Vec<String> {
         let is_component = |package: &Value| {
             let targets = items(&package["targets"]);
             targets.iter().flat_map(|target| items(&target["crate_types"])).any(|kind| kind == "cdylib")
         };
-        let packages = items(&self.0["packages"]).into_iter().filter(is_component);
-        packages.filter_map(|package| package["name"].as_str().map(str::to_owned)).collect()
+        let mut arguments: Vec<String> = ["build", "--target", WASM, "--profile", "plugin"].map(str::to_owned).to_vec();
+        arguments.extend(packages(&self.0, is_component));
+        arguments
     }
+
+    /// Arguments that select the packages for plugins: those that are no default members.
+    #[must_use]
+    pub fn guests(&self) -> Vec<String> {
+        let members = items(&self.0["workspace_default_members"]);
+        packages(&self.0, |package| !members.contains(&package["id"]))
+    }
+}
+
+/// `--package NAME` for each package of the workspace that is wanted.
+fn packages(metadata: &Value, wanted: impl Fn(&Value) -> bool) -> Vec<String> {
+    let packages = items(&metadata["packages"]).into_iter().filter(wanted);
+    let names = packages.filter_map(|package| package["name"].as_str().map(str::to_owned));
+    names.flat_map(|name| ["--package".to_owned(), name]).collect()
+}
+
+fn items(value: &Value) -> Vec<Value> {
+    value.as_array().cloned().unwrap_or_default()
 }
