@@ -17,10 +17,10 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use rdkafka::ClientConfig;
 use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 pub use cluster::OwnCluster;
 pub use group::Member;
@@ -102,6 +102,16 @@ impl Kafka {
             result.unwrap_or_else(|(topic, code)| panic!("cannot grow topic {topic}: {code}"));
         }
         self.wait_for_leaders(name, partitions);
+    }
+
+    /// Deletes the records of a partition before this offset, as retention does.
+    pub fn delete_records(&self, topic: &str, partition: i32, before: i64) {
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset(topic, partition, Offset::Offset(before)).expect("it is an offset");
+        let answer = block_on(self.admin().delete_records(&list, &AdminOptions::new())).expect("Kafka answers");
+        for element in answer.elements() {
+            element.error().unwrap_or_else(|error| panic!("cannot delete records of {topic}: {error}"));
+        }
     }
 
     /// Partitions of a topic.

@@ -208,6 +208,17 @@ impl Looking {
         uncommitted
     }
 
+    /// Asks for the partitions of every topic anew. The client knows a topic as it was when it last asked, and would go on to refuse a
+    /// partition that was added since, without a question to the brokers.
+    fn refresh(&self) {
+        let topics: HashSet<&str> = self.open.values().map(|open| &*open.name.topic).collect();
+        for topic in topics {
+            if let Err(error) = self.client.fetch_metadata(Some(topic), REQUEST_TIMEOUT) {
+                tracing::warn!(target: "kafka", %error, "no metadata of {topic} yet, trying again");
+            }
+        }
+    }
+
     fn answer(&mut self, partition: PartitionId, result: Result<Offset, String>) {
         if let Some(Open { tenure, .. }) = self.open.remove(&partition) {
             (self.tell)(StartFound { partition, tenure, result });
@@ -216,6 +227,9 @@ impl Looking {
 
     /// The whole request failed.
     fn failed(&mut self, error: &ClientError) {
+        if error.rdkafka_error_code().is_some_and(is_unknown) {
+            self.refresh();
+        }
         if !error.rdkafka_error_code().is_some_and(is_forbidden) {
             tracing::warn!(target: "kafka", %error, partitions = self.open.len(), "no start offsets yet, trying again");
             return;
@@ -227,7 +241,10 @@ impl Looking {
 }
 
 fn is_final(error: &ClientError, since: Instant) -> bool {
-    let code = error.rdkafka_error_code();
-    let unknown = matches!(code, Some(Code::UnknownTopicOrPartition | Code::UnknownPartition | Code::UnknownTopic));
-    code.is_some_and(is_forbidden) || (unknown && since.elapsed() > UNKNOWN_FOR)
+    let Some(code) = error.rdkafka_error_code() else { return false };
+    is_forbidden(code) || (is_unknown(code) && since.elapsed() > UNKNOWN_FOR)
+}
+
+fn is_unknown(code: Code) -> bool {
+    matches!(code, Code::UnknownTopicOrPartition | Code::UnknownPartition | Code::UnknownTopic)
 }
