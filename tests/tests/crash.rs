@@ -1,0 +1,197 @@
+//! Crashes, freezes and impostors on real Kafka: whatever a host was at, the next one goes on exactly there.
+#![expect(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
+
+use std::time::Instant;
+
+use serde_json::Value;
+use tidegate_tests::host::{Host, Pipeline, field, says};
+use tidegate_tests::kafka::eventually;
+use tidegate_tests::scene::Scene;
+
+/// Exit code of what was killed by signal 9.
+const KILLED: i32 = 128 + 9;
+
+fn is_aborted(line: &Value) -> bool {
+    says(line, "generation ended") && field(line, "outcome") == "aborted"
+}
+
+/// Errors of a log, as one text.
+fn errors(host: &Host) -> String {
+    let errors = host.lines().into_iter().filter(|line| field(line, "level") == "ERROR");
+    errors.map(|line| line.to_string()).collect::<Vec<_>>().join("\n")
+}
+
+/// Stops it in order.
+fn stop(mut host: Host) {
+    host.signal("TERM");
+    assert_eq!(host.wait_exit(), 0, "{}", host.log_text());
+}
+
+/// Waits until the process has stopped itself.
+fn wait_frozen(host: &Host) {
+    let path = format!("/proc/{}/stat", host.pid());
+    eventually("the host is frozen", || {
+        let stat = std::fs::read_to_string(&path).ok()?;
+        stat.rsplit_once(')')?.1.trim_start().starts_with('T').then_some(())
+    });
+}
+
+/// Leaves the group soon after it is gone, so that others need not wait for long.
+fn short(pipeline: Pipeline) -> Pipeline {
+    pipeline.property("session.timeout.ms", "2000")
+}
+
+/// T23: a host is frozen with outputs in its transaction, another takes over and does its work; when the frozen one goes on, its offsets
+/// are refused, its outputs are aborted, and it is a member again.
+#[test]
+fn t23_a_host_that_was_frozen_commits_nothing_that_another_did() {
+    let mut scene = Scene::new("t23", 2);
+    let first = short(scene.host("{}")).start_staged("before-send-offsets:stop");
+    first.wait_assigned();
+    scene.produce(40);
+    wait_frozen(&first);
+    assert!(!scene.kafka.read_uncommitted(&scene.output).is_empty(), "it has work in hand");
+    let second = short(scene.host("{}")).start();
+    scene.wait_committed();
+    first.signal("CONT");
+    let ended = first.wait_for("its generation is given up", is_aborted);
+    let reason = field(&ended, "reason").as_str().unwrap();
+    assert!(reason.starts_with("the group refused the offsets") || reason == "assignment lost", "{ended}");
+    scene.kafka.wait_for_members(&scene.group, &scene.input, 2);
+    scene.produce(20);
+    scene.wait_committed();
+    assert_eq!(scene.assert_exact(), []);
+    stop(first);
+    stop(second);
+    assert_eq!(scene.assert_exact(), []);
+}
+
+/// T23, one step later: frozen when its offsets are in the transaction already. Who takes over waits until that is decided, and begins
+/// behind it.
+#[test]
+fn t23_who_takes_over_waits_for_offsets_that_are_in_a_transaction() {
+    let mut scene = Scene::new("t23s", 2);
+    let first = short(scene.host("{}")).start_staged("before-commit:stop");
+    first.wait_assigned();
+    scene.produce(40);
+    wait_frozen(&first);
+    let second = short(scene.host("{}")).start();
+    second.wait_assigned();
+    scene.produce(20);
+    first.signal("CONT");
+    scene.wait_committed();
+    assert_eq!(scene.assert_exact(), []);
+    scene.kafka.wait_for_members(&scene.group, &scene.input, 2);
+    stop(first);
+    stop(second);
+    assert_eq!(scene.assert_exact(), []);
+}
+
+/// T24: with metadata of no member, which a broker would take unfenced, nothing is sent: the generation is given up, nothing is read
+/// until the next rebalance, and then all is done.
+#[test]
+fn t24_metadata_of_no_member_is_refused_before_offsets_are_sent() {
+    let mut scene = Scene::new("t24", 2);
+    let first = scene.host("{}").start_staged("group:nobody");
+    first.wait_assigned();
+    scene.produce(40);
+    let ended = first.wait_for("the generation is given up", is_aborted);
+    let reason = field(&ended, "reason").as_str().unwrap();
+    assert!(reason.contains("the group metadata does not name a member of a generation"), "{ended}");
+    assert_eq!((scene.outputs(), scene.committed()), ((vec![], vec![]), vec![0, 0]));
+    let second = scene.host("{}").start();
+    scene.wait_committed();
+    assert_eq!(scene.assert_exact(), []);
+    stop(first);
+    stop(second);
+}
+
+/// T48: killed between offsets and commit. The next one of the same identity ends what was left open before it reads, and does not wait
+/// for the transaction's own time-out, which lies far beyond the test's patience.
+#[test]
+fn t48_what_a_kill_left_open_is_aborted_by_the_next_start() {
+    let mut scene = Scene::new("t48", 2);
+    let host = |scene: &Scene| short(scene.host("{}")).line("identity: only").property("transaction.timeout.ms", "600000");
+    let mut first = host(&scene).start_staged("before-commit:kill:2");
+    first.wait_assigned();
+    scene.produce(40);
+    scene.wait_committed();
+    let before = scene.committed();
+    scene.produce(40);
+    assert_eq!(first.wait_exit(), KILLED);
+    assert_eq!(scene.outputs().0.len(), 40);
+    assert!(scene.kafka.read_uncommitted(&scene.output).len() > 40, "it has left outputs behind");
+    let start = Instant::now();
+    let next = host(&scene).start();
+    // By this line the producer is made: the end of the open transaction stands in the log, and so do the offsets.
+    next.wait_for("the next one runs", |line| says(line, "running"));
+    assert_eq!(scene.committed(), before);
+    next.wait_for("a first commit", |line| says(line, "transaction committed"));
+    tracing::info!(ms = start.elapsed().as_millis(), "T48: from the restart to the first commit");
+    scene.wait_committed();
+    assert_eq!(scene.assert_exact(), []);
+    stop(next);
+}
+
+/// T49: killed right after a commit: nothing comes twice.
+#[test]
+fn t49_a_kill_behind_a_commit_repeats_nothing() {
+    let mut scene = Scene::new("t49", 2);
+    let mut first = short(scene.host("{}")).line("identity: only").start_staged("after-commit:kill");
+    first.wait_assigned();
+    scene.produce(40);
+    assert_eq!(first.wait_exit(), KILLED);
+    assert!(!scene.outputs().0.is_empty());
+    let next = short(scene.host("{}")).line("identity: only").start();
+    scene.wait_committed();
+    assert_eq!(scene.assert_exact(), []);
+    stop(next);
+}
+
+/// T49 in a rebalance: killed when its generation is committed, and its partitions are not let go yet.
+#[test]
+fn t49_a_kill_between_commit_and_release_repeats_nothing() {
+    let mut scene = Scene::new("t49r", 2);
+    let mut first = short(scene.host("{}")).line("commit-interval: 1m").start_staged("before-release:kill");
+    first.wait_assigned();
+    scene.produce(40);
+    scene.wait_written(40);
+    let second = short(scene.host("{}")).start();
+    assert_eq!(first.wait_exit(), KILLED);
+    assert_eq!(scene.outputs().0.len(), 40, "the end of its generation was committed");
+    scene.produce(20);
+    scene.wait_committed();
+    assert_eq!(scene.assert_exact(), []);
+    stop(second);
+}
+
+/// T50: two hosts have the same `identity`, on machines that know nothing of each other. The older one is fenced, says why and ends; it
+/// does not come back for the younger one.
+#[test]
+fn t50_of_two_hosts_with_one_identity_the_older_ends() {
+    let mut scene = Scene::new("t50", 2);
+    let host = |scene: &Scene, folder: &std::path::Path| {
+        let state = format!("state-folder: {:?}", folder);
+        short(scene.host("{}")).line("identity: twin").line(&state)
+    };
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let mut older = host(&scene, folders[0].path()).start();
+    older.wait_assigned();
+    scene.produce(20);
+    scene.wait_committed();
+    let mut younger = host(&scene, folders[1].path()).start();
+    eventually("the older one ends", || {
+        scene.produce(2);
+        (!older.is_running()).then_some(())
+    });
+    assert_eq!(older.wait_exit(), 79, "{}", older.log_text());
+    let said = errors(&older);
+    assert!(said.contains("`identity`") && said.contains("transactional id"), "{said}");
+    scene.produce(20);
+    scene.wait_committed();
+    assert!(younger.is_running());
+    let replaced = younger.lines_of("producer is replaced by a new one with the same id");
+    assert!(replaced.is_empty(), "{replaced:?}");
+    assert_eq!(scene.assert_exact(), []);
+    stop(younger);
+}
