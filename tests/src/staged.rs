@@ -211,6 +211,10 @@ impl<C: Consumer> Consumer for StagedConsumer<C> {
         self.0.repoint(to, all)
     }
 
+    fn attend(&mut self) {
+        self.0.attend();
+    }
+
     fn group(&self) -> Option<(Fence, C::Group)> {
         let (fence, group) = self.0.group()?;
         match self.1.reached(Point::Group) {

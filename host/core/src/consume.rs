@@ -116,6 +116,10 @@ pub trait Consumer {
     /// What the client said, to be tried again.
     fn repoint(&mut self, to: &[(PartitionId, Offset)], all: &[(PartitionId, Option<Offset>)]) -> Result<(), String>;
 
+    /// Lets the client look after its membership, before a commit is prepared. A client that learns of a rebalance only when it is asked
+    /// for the metadata joins anew while the offsets are on their way with the old ones, and the group refuses them.
+    fn attend(&mut self);
+
     /// The metadata of the group, as it is now (rule R29). None when the client has none.
     fn group(&self) -> Option<(Fence, Self::Group)>;
 

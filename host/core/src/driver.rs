@@ -237,7 +237,10 @@ impl<C: Consumer, P: Ports<C::Group>> Driver<C, P> {
                     self.buffer.take(batch);
                 }
             }
-            Effect::Prepare { epoch, deadline } => self.ports.writer(WriterCommand::Prepare { epoch, deadline }),
+            Effect::Prepare { epoch, deadline } => {
+                self.consumer.attend();
+                self.ports.writer(WriterCommand::Prepare { epoch, deadline });
+            }
             Effect::Commit { epoch, offsets, deadline } => {
                 let group = self.group.take().expect("the machine commits only with metadata that was read with this event");
                 self.ports.writer(WriterCommand::Commit { epoch, offsets, group, deadline });

@@ -264,6 +264,13 @@ impl Consumer for KafkaConsumer {
         client.assign(&list).map_err(|error| error.to_string())
     }
 
+    /// librdkafka sends a heartbeat that is due when something wakes its thread, and mostly that is the question for the metadata.
+    fn attend(&mut self) {
+        if let Some(client) = &self.client {
+            drop(GroupMetadata::of(client.client()));
+        }
+    }
+
     fn group(&self) -> Option<(Fence, GroupMetadata)> {
         let metadata = GroupMetadata::of(self.client.as_ref()?.client())?;
         Some((Fence { generation: metadata.generation(), member_id: metadata.member_id() }, metadata))

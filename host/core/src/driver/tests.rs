@@ -162,7 +162,7 @@ fn an_end_in_order_is_carried_out_in_its_order() {
     scene.turn();
     scene.prepared(&[(0, 5)]);
     scene.turn();
-    assert_eq!(scene.log(), ["lanes 0: hook 2 rebalance", "writer: prepare 2", "writer: commit 2 [(0, 5)] group 1"]);
+    assert_eq!(scene.log(), ["lanes 0: hook 2 rebalance", "attend", "writer: prepare 2", "writer: commit 2 [(0, 5)] group 1"]);
     scene.writer(WriterAnswer::Committed { epoch });
     scene.turn();
     assert_eq!(scene.log(), ["release [0]"]);
@@ -264,6 +264,7 @@ fn d13_a_start_is_looked_for_committed_and_re_pointed() {
     scene.turn();
     scene.pass(millis(50));
     let expected = [
+        "attend",
         "writer: prepare 2",
         "writer: commit 2 [(0, 9)] group 1",
         "repoint [(0, 9)] of [(0, Some(9))]",

@@ -113,6 +113,10 @@ impl Consumer for TestConsumer {
         Ok(())
     }
 
+    fn attend(&mut self) {
+        self.0.borrow_mut().log.push("attend".to_owned());
+    }
+
     fn group(&self) -> Option<(Fence, usize)> {
         let mut world = self.0.borrow_mut();
         world.group_reads += 1;
