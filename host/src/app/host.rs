@@ -2,7 +2,7 @@
 
 use super::inbox::Inbox;
 use super::ports::{ResolveStart, ThreadPorts};
-use super::watchdog::{Stuck, Watch, Watchdog};
+use super::watchdog::{Limits, Stuck, Watch, Watchdog};
 use super::writer::WriterQueue;
 use super::{lanes, writer};
 use std::collections::VecDeque;
@@ -59,9 +59,10 @@ where
     let watch = Arc::new(Watch::new());
     let queue = Arc::new(WriterQueue::new());
     let inbox = parts.inbox;
-    let limit = parts.settings.budget.max(parts.settings.stop_timeout) + WATCHDOG_SLACK;
+    let writer = parts.settings.budget.max(parts.settings.stop_timeout) + WATCHDOG_SLACK;
+    let limits = Limits { writer, abort: writer + parts.settings.budget };
     let stuck = parts.stuck;
-    let _watchdog = Watchdog::start(Arc::clone(&watch), limit, parts.nudge, move |what| stuck(describe(what)))?;
+    let _watchdog = Watchdog::start(Arc::clone(&watch), limits, parts.nudge, move |what| stuck(describe(what)))?;
     let producing = Writer::new(parts.producer, parts.transaction_timeout);
     let mut threads = vec![writer::start(producing, Arc::clone(&queue), inbox.clone(), Arc::clone(&watch))?];
     let mut lane_senders: Vec<Sender<LaneCommand>> = Vec::new();

@@ -59,20 +59,35 @@ impl Watch {
         self.looks.load(Ordering::Relaxed)
     }
 
-    fn stuck(&self, limit: Duration) -> Option<Stuck> {
-        let (looks, limit) = (self.looks(), limit.div_duration_f64(LOOK));
-        #[expect(clippy::cast_precision_loss, reason = "a count of seconds")]
-        let over = |since: u64| looks.saturating_sub(since) as f64 > limit;
-        let writer = self.writer.load(Ordering::Relaxed);
+    fn stuck(&self, limits: Limits) -> Option<Stuck> {
         let abort = *self.abort.lock().unwrap_or_else(PoisonError::into_inner);
-        if writer != 0 && over(writer) {
+        if self.is_writer_over(limits.writer) {
             Some(Stuck::Writer)
-        } else if abort.is_some_and(|(_, since)| over(since)) {
+        } else if abort.is_some_and(|(_, since)| self.is_over(since, limits.abort)) {
             Some(Stuck::Abort)
         } else {
             None
         }
     }
+
+    fn is_writer_over(&self, limit: Duration) -> bool {
+        let since = self.writer.load(Ordering::Relaxed);
+        since != 0 && self.is_over(since, limit)
+    }
+
+    fn is_over(&self, since: u64, limit: Duration) -> bool {
+        let looks = u32::try_from(self.looks().saturating_sub(since)).unwrap_or(u32::MAX);
+        LOOK.saturating_mul(looks) > limit
+    }
+}
+
+/// How long things may take before the process is stuck.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// One call of the writer.
+    pub(super) writer: Duration,
+    /// A generation that is given up, all in all: the abort, and then a new producer, each with a deadline of its own.
+    pub(super) abort: Duration,
 }
 
 /// The thread that looks. It ends when this is dropped.
@@ -82,11 +97,11 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts it: when something has not come back for `limit`, `bark` is called with what, once.
+    /// Starts it: when something has not come back within `limits`, `bark` is called with what, once.
     /// `nudge` is called meanwhile when it is a call of the writer.
     pub(super) fn start(
         watch: Arc<Watch>,
-        limit: Duration,
+        limits: Limits,
         mut nudge: impl FnMut() + Send + 'static,
         bark: impl FnOnce(Stuck) + Send + 'static,
     ) -> std::io::Result<Self> {
@@ -94,10 +109,10 @@ impl Watchdog {
         std::thread::Builder::new().name("watchdog".to_owned()).spawn(move || {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK) {
                 watch.look();
-                if let Some(stuck) = watch.stuck(limit) {
+                if let Some(stuck) = watch.stuck(limits) {
                     return bark(stuck);
                 }
-                if watch.stuck(NUDGE_AFTER) == Some(Stuck::Writer) {
+                if watch.is_writer_over(NUDGE_AFTER) {
                     nudge();
                 }
             }
@@ -113,7 +128,7 @@ mod tests {
     #[test]
     fn a_call_that_does_not_come_back_is_noticed_and_one_that_does_is_not() {
         let watch = Watch::new();
-        let limit = Duration::from_secs(30);
+        let limit = Limits { writer: Duration::from_secs(30), abort: Duration::from_secs(50) };
         let looks = |count: u32| (0..count).for_each(|_| watch.look());
         looks(40);
         assert_eq!(watch.stuck(limit), None);
@@ -127,13 +142,15 @@ mod tests {
         assert_eq!(watch.stuck(limit), None);
         let since = Instant::now();
         watch.aborting_since(Some(since));
-        looks(31);
+        looks(50);
         watch.aborting_since(Some(since));
+        assert_eq!(watch.stuck(limit), None);
+        looks(1);
         assert_eq!(watch.stuck(limit), Some(Stuck::Abort));
         watch.aborting_since(Some(since + LOOK));
         assert_eq!(watch.stuck(limit), None, "it is another one");
         watch.aborting_since(None);
-        looks(31);
+        looks(51);
         assert_eq!(watch.stuck(limit), None);
     }
 
@@ -145,7 +162,7 @@ mod tests {
         watch.writer(|| {
             watch.aborting_since(Some(an_hour_ago));
             watch.look();
-            assert_eq!(watch.stuck(Duration::from_secs(30)), None);
+            assert_eq!(watch.stuck(Limits { writer: Duration::from_secs(30), abort: Duration::from_secs(50) }), None);
         });
     }
 }
