@@ -23,7 +23,7 @@ use crate::kafka::{
 };
 use crate::plugin::{Engine, Settings as EngineSettings};
 use crate::signals::{Listener, Request};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tidegate_core::driver::Answer;
 use tidegate_core::generation::Settings;
@@ -101,6 +101,10 @@ where
     C: tidegate_core::consume::Consumer,
     P: tidegate_core::produce::TransactionalProducer<Group = C::Group> + Send + 'static,
 {
+    // Before anything that takes time. A signal without a handler would end the process with a code of its own, and not at all the
+    // first process of a container.
+    let running = Arc::new(OnceLock::new());
+    let _signals = signals(Arc::clone(&running))?;
     let cancel = Arc::new(Cancel::default());
     let topics = Arc::new(topics(config));
     let plugins = load_plugins(config, &topics, &cancel)?;
@@ -119,7 +123,7 @@ where
     let starts = starts(config, &settings, cluster, &inbox)?;
     let chain = plugins.chain();
     let watcher = plugins::watch(plugins, inbox.clone()).map_err(|error| refused(&error))?;
-    let _signals = signals(&inbox, watcher)?;
+    drop(running.set(Running { inbox: inbox.clone(), watcher }));
     let parts = Parts {
         consumer: wrap_consumer(consumer),
         producer: wrap_producer(producer),
@@ -205,18 +209,29 @@ fn starts(config: &Config, settings: &KafkaSettings, cluster: Cluster, inbox: &I
     KafkaStarts::new(settings, start, cluster.inputs, tell).map_err(|error| refused(&error))
 }
 
-fn signals(inbox: &Inbox, watcher: crate::watch::Watcher) -> Result<Listener, Vec<Problem>> {
-    let inbox = inbox.clone();
-    let listener = Listener::start(move |request| match request {
-        Request::Stop => {
+/// What signals go to, once there is something to stop in order.
+struct Running {
+    inbox: Inbox,
+    watcher: crate::watch::Watcher,
+}
+
+fn signals(running: Arc<OnceLock<Running>>) -> Result<Listener, Vec<Problem>> {
+    let listener = Listener::start(move |request| match (running.get(), request) {
+        (Some(Running { inbox, .. }), Request::Stop) => {
             tracing::info!("asked to stop: draining; a second signal gives up what is open");
             inbox.send(Answer::Stop);
         }
-        Request::StopNow => {
+        (Some(Running { inbox, .. }), Request::StopNow) => {
             tracing::warn!("asked again to stop: giving up what is open");
             inbox.send(Answer::StopNow);
         }
-        Request::Reload => watcher.rescan(),
+        (Some(Running { watcher, .. }), Request::Reload) => watcher.rescan(),
+        // The start may be waiting for a broker. There is nothing to drain or to give back.
+        (None, Request::Stop | Request::StopNow) => {
+            tracing::info!("stopped before the start was over: nothing was read");
+            std::process::exit(Exit::Ok.code().into());
+        }
+        (None, Request::Reload) => {}
     });
     listener.map_err(|error| refused(&error))
 }

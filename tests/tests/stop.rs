@@ -96,3 +96,16 @@ fn t45_a_second_signal_ends_a_stop_at_once() {
     assert_eq!((field(&ended, "outcome").as_str(), field(&ended, "reason").as_str()), (Some("aborted"), Some("stopped at once")));
     assert_nothing_committed(&scene);
 }
+
+/// T44: a stop that comes before the start is over, here while no broker answers, is one in order too.
+#[test]
+fn t44_a_host_that_is_still_starting_stops_at_once() {
+    let mut pipeline = Scene::new("t44s", 1).named_host("host", "{}");
+    // Nothing listens there.
+    pipeline.brokers = "127.0.0.1:9".to_owned();
+    let mut host = pipeline.start();
+    host.wait_for("the plugin is loaded", |line| says(line, "plugin loaded"));
+    host.signal("TERM");
+    assert_eq!(host.wait_exit(), 0);
+    assert_eq!(host.lines_of("stopped before the start was over: nothing was read").len(), 1);
+}
