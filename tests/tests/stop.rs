@@ -1,5 +1,4 @@
 //! Stops on real Kafka: by signal, in order or not.
-#![expect(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
 
 use tidegate_tests::generations::{assert_never, hooks, number, wait_ended};
 use tidegate_tests::host::{Host, field, says};
