@@ -7,7 +7,7 @@
 mod control;
 mod copy;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -33,7 +33,11 @@ pub fn command(words: &[&str]) -> Result<()> {
     ensure!(!controls.is_empty(), "no control is called {}", names.join(" or "));
     let metadata = Metadata::read()?;
     let target = metadata.target()?;
-    build(&interrupt, &root, &metadata)?;
+    // What is built here the copy begins with.
+    for arguments in [metadata.build_components(), build(&controls)] {
+        let status = interrupt.run(workspace::cargo().args(&arguments).current_dir(&root))?;
+        ensure!(status.success(), "cargo {} failed", arguments.join(" "));
+    }
     let (bootstrap, _kafka) = kafka(&root)?;
     let bench = Bench { interrupt, plugins: metadata.plugins()?, bootstrap, copy: Copy::make(&root, &target)? };
     let mut findings = Vec::new();
@@ -83,12 +87,7 @@ impl Bench {
     }
 
     fn run(&self, control: &Control) -> Result<Vec<Finding>> {
-        let mut build = self.cargo();
-        build.args(["build", "--bin", "tidegate", "--bin", "tidegate-staged"]);
-        for suite in control.tests.keys() {
-            build.args(["--test", suite]);
-        }
-        let status = self.interrupt.run(&mut build)?;
+        let status = self.interrupt.run(self.cargo().args(build([control])))?;
         ensure!(status.success(), "{}: with the control the workspace does not build", control.name);
         let mut findings = Vec::new();
         for (suite, tests) in &control.tests {
@@ -138,13 +137,12 @@ fn outcome(summary: &str) -> Outcome {
     }
 }
 
-/// Builds what the copies begin with, as the tests do.
-fn build(interrupt: &Interrupt, root: &Path, metadata: &Metadata) -> Result<()> {
-    for arguments in [metadata.build_components(), vec!["build".to_owned(), "--bins".to_owned(), "--tests".to_owned()]] {
-        let status = interrupt.run(workspace::cargo().args(&arguments).current_dir(root))?;
-        ensure!(status.success(), "cargo {} failed", arguments.join(" "));
-    }
-    Ok(())
+/// Arguments of a cargo that builds the hosts and the suites which controls name.
+fn build<'a>(controls: impl IntoIterator<Item = &'a Control>) -> Vec<String> {
+    let suites: BTreeSet<&String> = controls.into_iter().flat_map(|control| control.tests.keys()).collect();
+    let mut arguments = ["build", "--bin", "tidegate", "--bin", "tidegate-staged"].map(str::to_owned).to_vec();
+    arguments.extend(suites.into_iter().flat_map(|suite| ["--test".to_owned(), suite.clone()]));
+    arguments
 }
 
 /// The Kafka that the environment names, or one of its own.
