@@ -173,7 +173,7 @@ impl Config {
 
 /// The text of a file, or what is wrong with it as a whole.
 fn read(file: &Path) -> Result<String, String> {
-    let cannot = |error: std::io::Error| format!("the configuration can't be read: {error}");
+    let cannot = |error: std::io::Error| format!("the configuration can't be read: {error}; check the path");
     let source = std::fs::File::open(file).map_err(cannot)?;
     let mut bytes = Vec::new();
     source.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(cannot)?;
