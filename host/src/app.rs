@@ -77,6 +77,7 @@ where
 fn check_brokers(config: &Config) -> Result<Cluster, Problem> {
     let settings = kafka_settings(config, &format!("{}-check", config.input.group));
     let outputs = topics(config);
+    tracing::info!(brokers = config.kafka.brokers.join(","), "asking the brokers");
     let cluster = check_cluster(&settings, outputs.names(), START_PATIENCE).map_err(|error| unusable(&error))?;
     match cluster.max_transaction_timeout {
         Some(most) if most < config.transaction_timeout => Err(Problem {

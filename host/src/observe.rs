@@ -1,5 +1,6 @@
 //! Logs: lines of text for people, or JSON for machines, on the standard error stream. The standard output is left to commands.
 
+pub mod progress;
 pub mod report;
 mod text;
 

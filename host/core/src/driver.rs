@@ -131,7 +131,10 @@ impl<C: Consumer, P: Ports<C::Group>> Driver<C, P> {
 
     fn answered(&mut self, answer: Answer, now: Instant) {
         let event = match answer {
-            Answer::Lane(answer) => answer.into(),
+            Answer::Lane(answer) => match answer.into_event() {
+                Ok(event) => event,
+                Err(report) => return self.report(&report),
+            },
             Answer::Writer(WriterAnswer::Prepared { epoch, offsets, outputs }) => {
                 // The metadata is read here, right before the offsets are handed over, never earlier (rule R29).
                 let (fence, group) = self.consumer.group().unzip();

@@ -18,7 +18,7 @@ use crate::output::Outputs;
 use crate::plugin::EndReason;
 use crate::record::{BatchId, Epoch, Offset, PartitionId, Records, TopicPartition};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What the driver tells a thread of lanes.
 pub enum LaneCommand {
@@ -73,6 +73,15 @@ pub enum LaneAnswer {
         batch: Option<BatchId>,
         /// An instance is near its memory limit.
         near_memory_limit: bool,
+    },
+    /// A record failed and is tried again in place after a pause. For the log: nothing depends on it.
+    Retrying {
+        /// Its generation.
+        epoch: Epoch,
+        /// What failed, so far.
+        fault: Fault,
+        /// The pause.
+        pause: Duration,
     },
     /// A lane can't go on.
     Failed {

@@ -5,6 +5,7 @@ use super::ports::{ResolveStart, ThreadPorts};
 use super::watchdog::{Limits, Stuck, Watch, Watchdog};
 use super::writer::WriterQueue;
 use super::{lanes, writer};
+use crate::observe::progress::Progress;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -71,7 +72,12 @@ where
         lane_senders.push(sender);
         threads.push(thread);
     }
-    let ports = ThreadPorts { lanes: lane_senders, writer: Arc::clone(&queue), resolve_start: parts.resolve_start };
+    let ports = ThreadPorts {
+        lanes: lane_senders,
+        writer: Arc::clone(&queue),
+        resolve_start: parts.resolve_start,
+        progress: Progress::default(),
+    };
     let mut driver = Driver::new(parts.consumer, ports, parts.settings, parts.chain, parts.cancel);
     let mut answers = VecDeque::new();
     let outcome = loop {

@@ -22,7 +22,9 @@ pub(super) fn conclude(outcome: &Outcome, names: &dyn Fn(PartitionId) -> TopicPa
         Outcome::Failed(fault) => {
             let what = describe(fault, names);
             tracing::error!(
-                "{what}: stopped, and nothing is committed past it; correct the plugin or the record, and start again: it goes on there"
+                "{what}: stopped, and nothing is committed past it; records before it that were not committed yet are read again. Replace \
+                 the plugin by one that takes the record, or that drops it, and start again; do not move the group's offset past it: that \
+                 would skip the others too"
             );
             if fault.failure.kind == FailureKind::Init { Exit::Plugin } else { Exit::Policy }
         }

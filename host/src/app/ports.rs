@@ -1,9 +1,11 @@
 //! How the driver reaches the other threads.
 
 use super::writer::WriterQueue;
+use crate::observe::progress::Progress;
 use crate::observe::report::log as report_to_log;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::Instant;
 use tidegate_core::driver::Ports;
 use tidegate_core::generation::Report;
 use tidegate_core::lane::LaneCommand;
@@ -17,6 +19,7 @@ pub(super) struct ThreadPorts<G> {
     pub(super) lanes: Vec<Sender<LaneCommand>>,
     pub(super) writer: Arc<WriterQueue<G>>,
     pub(super) resolve_start: ResolveStart,
+    pub(super) progress: Progress,
 }
 
 impl<G> Ports<G> for ThreadPorts<G> {
@@ -37,5 +40,6 @@ impl<G> Ports<G> for ThreadPorts<G> {
 
     fn report(&mut self, report: &Report, names: &dyn Fn(PartitionId) -> TopicPartition) {
         report_to_log(report, names);
+        self.progress.note(report, Instant::now());
     }
 }

@@ -36,6 +36,9 @@ pub fn log(report: &Report, names: Names<'_>) {
         Report::Started { partition, offset } => {
             tracing::info!(partition = %names(*partition), offset = offset.0, "partition starts here: the group had no offset for it");
         }
+        Report::Retrying { fault, pause } => {
+            tracing::warn!(again_in_ms = millis(*pause), retries = fault.retries, "{}: tried again", describe(fault, names));
+        }
         Report::Rerun { fault, bound } => {
             tracing::warn!(
                 fault = %describe(fault, names),

@@ -23,7 +23,9 @@ const EXTENSION: &str = "cwasm";
 pub(crate) enum CacheError {
     #[error("it can't be made or read: {0}")]
     Io(#[from] io::Error),
-    #[error("it must belong to the user that runs the host and to nobody else (mode 0700; it is {mode:04o}, of user {owner})")]
+    #[error(
+        "it must belong to the user that runs the host and to nobody else (mode 0700; it is {mode:04o}, of user {owner}): `chmod 700` it, or set another `cache-folder`"
+    )]
     NotPrivate { mode: u32, owner: u32 },
 }
 

@@ -1,6 +1,6 @@
 //! What comes back to the driver, and the event that it is.
 
-use crate::generation::Event;
+use crate::generation::{Event, Report};
 use crate::lane::{Chain, LaneAnswer};
 use crate::record::{Offset, PartitionId};
 use crate::writer::WriterAnswer;
@@ -30,15 +30,17 @@ pub enum Answer {
     StopNow,
 }
 
-impl From<LaneAnswer> for Event {
-    fn from(answer: LaneAnswer) -> Self {
-        match answer {
-            LaneAnswer::Done { epoch, partition, records, next, batch, near_memory_limit } => {
-                Self::Done { epoch, partition, records, next, batch, near_memory_limit }
+impl LaneAnswer {
+    /// The event that it is; or what it is only for people to know.
+    pub(super) fn into_event(self) -> Result<Event, Report> {
+        Ok(match self {
+            Self::Done { epoch, partition, records, next, batch, near_memory_limit } => {
+                Event::Done { epoch, partition, records, next, batch, near_memory_limit }
             }
-            LaneAnswer::Failed { epoch, fault } => Self::LaneFailed { epoch, fault },
-            LaneAnswer::HookDone { epoch, thread } => Self::HookDone { epoch, thread },
-            LaneAnswer::Stopped { epoch, thread } => Self::LaneStopped { epoch, thread },
-        }
+            Self::Retrying { fault, pause, .. } => return Err(Report::Retrying { fault, pause }),
+            Self::Failed { epoch, fault } => Event::LaneFailed { epoch, fault },
+            Self::HookDone { epoch, thread } => Event::HookDone { epoch, thread },
+            Self::Stopped { epoch, thread } => Event::LaneStopped { epoch, thread },
+        })
     }
 }

@@ -216,6 +216,13 @@ pub enum Report {
         /// Where.
         offset: Offset,
     },
+    /// A record failed, and is tried again in place.
+    Retrying {
+        /// What failed, so far.
+        fault: Fault,
+        /// When it is tried again.
+        pause: Duration,
+    },
     /// A record is tried again after its generation was given up.
     Rerun {
         /// What failed.

@@ -189,7 +189,7 @@ impl Lane {
         while batch.at < batch.records.len() && !cancel.covers(epoch) {
             let record = batch.records.record(batch.at);
             if let Err(failure) = self.instances.process(&record, &mut outputs) {
-                failed = self.record_failed(Offset(record.offset), failure, port.now());
+                failed = Some(self.record_failed(Offset(record.offset), failure, port.now()));
                 break;
             }
             self.attempts = 0;
@@ -215,15 +215,18 @@ impl Lane {
             let near_memory_limit = self.instances.near_memory_limit();
             port.answer(LaneAnswer::Done { epoch, partition, records, next, batch: ended.then_some(id), near_memory_limit });
         }
-        if let Some((offset, failure, attempts)) = failed {
+        if let Some((offset, failure, pause)) = failed {
+            let fault = self.fault(partition, Some(offset), failure, self.attempts);
+            if let Some(pause) = pause {
+                return port.answer(LaneAnswer::Retrying { epoch, fault, pause });
+            }
             self.dead = true;
-            let fault = self.fault(partition, Some(offset), failure, attempts);
             port.answer(LaneAnswer::Failed { epoch, fault });
         }
     }
 
-    /// Decides about a record that failed. `Some` when the lane can't go on.
-    fn record_failed(&mut self, offset: Offset, failed: StageFailure, now: Instant) -> Option<(Offset, StageFailure, u32)> {
+    /// Decides about a record that failed. The pause until it is tried again; none when the lane can't go on.
+    fn record_failed(&mut self, offset: Offset, failed: StageFailure, now: Instant) -> (Offset, StageFailure, Option<Duration>) {
         self.attempts += 1;
         let chain = self.instances.chain();
         let decided = disposition(failed.failure.kind, chain.policy(), self.attempts, chain.retries(failed.stage));
@@ -233,11 +236,11 @@ impl Lane {
         match decided {
             Disposition::Again(pause) | Disposition::Fresh(pause) => {
                 self.wait_until = Some(now + pause);
-                None
+                (offset, failed, Some(pause))
             }
             Disposition::GiveUp => {
                 self.instances.reset();
-                Some((offset, failed, self.attempts))
+                (offset, failed, None)
             }
         }
     }
