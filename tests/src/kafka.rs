@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewPartitions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
@@ -102,6 +102,16 @@ impl Kafka {
             result.unwrap_or_else(|(topic, code)| panic!("cannot grow topic {topic}: {code}"));
         }
         self.wait_for_leaders(name, partitions);
+    }
+
+    /// Lets records of up to so many bytes into a topic.
+    pub fn admit_records_of(&self, topic: &str, bytes: usize) {
+        let bytes = bytes.to_string();
+        let change = AlterConfig::new(ResourceSpecifier::Topic(topic)).set("max.message.bytes", &bytes);
+        let results = block_on(self.admin().alter_configs([&change], &AdminOptions::new())).expect("Kafka answers");
+        for result in results {
+            result.unwrap_or_else(|(_, code)| panic!("cannot change topic {topic}: {code}"));
+        }
     }
 
     /// Deletes the records of a partition before this offset, as retention does.

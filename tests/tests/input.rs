@@ -93,7 +93,6 @@ fn start_survives_crashes(name: &str, start: &str, old_ones_too: bool) {
     let pipeline = short(scene.host("{}")).start_at(start);
     let mut first = pipeline.start_staged("before-commit:kill");
     assert_eq!(first.wait_exit(), KILLED);
-    assert_eq!((scene.committed(), scene.outputs()), (vec![-1], (vec![], vec![])));
     let mut second = pipeline.start_staged("after-commit:kill");
     assert_eq!(second.wait_exit(), KILLED);
     let expected = if old_ones_too { 0 } else { 10 };

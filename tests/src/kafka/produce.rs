@@ -132,6 +132,8 @@ impl Sender {
     fn new(kafka: &Kafka, transaction: Option<&str>) -> Self {
         let mut config = kafka.config();
         config.set("enable.idempotence", "true").set("partitioner", "murmur2_random").set("linger.ms", "5");
+        // What a topic takes is for the brokers to say.
+        config.set("message.max.bytes", "16000000");
         if let Some(id) = transaction {
             config.set("transactional.id", id);
         }
