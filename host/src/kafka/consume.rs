@@ -4,6 +4,7 @@ mod source;
 
 use self::source::Source;
 use super::ffi::{self, GroupMetadata, PartitionQueue};
+use super::log::Told;
 use super::names::Names;
 use super::rebalance::{GroupContext, Noted, Revoke};
 use super::settings::KafkaSettings;
@@ -40,6 +41,7 @@ pub struct KafkaConsumer {
     revokes: VecDeque<Revoke>,
     out: Arc<AtomicUsize>,
     strays: u64,
+    told: Told,
 }
 
 impl KafkaConsumer {
@@ -60,7 +62,7 @@ impl KafkaConsumer {
             .subscribe(&topics)
             .map_err(|error| KafkaError::Subscribe { topics: topics.join(", "), reason: error.to_string() })?;
         let (sources, revokes, out) = (HashMap::new(), VecDeque::new(), Arc::default());
-        Ok(Self { client: Some(client), names, signal, sources, revokes, out, strays: 0 })
+        Ok(Self { client: Some(client), names, signal, sources, revokes, out, strays: 0, told: Told::default() })
     }
 
     /// Wakes the driver out of [`Consumer::wait`], from any thread.
@@ -175,7 +177,10 @@ impl Consumer for KafkaConsumer {
                     self.strays += 1;
                     stray(&message, &self.names, &mut self.sources);
                 }
-                Some(Err(error)) => return Some(self.failed(&error)),
+                Some(Err(error)) => match self.failed(&error) {
+                    Polled::Trouble(what) if !self.told.is_news(&what) => {}
+                    told => return Some(told),
+                },
                 None if client.context().served() == served => break,
                 None => {}
             }

@@ -1,6 +1,7 @@
 //! The transactional producer. Only the writer's thread calls it (decision D7).
 
 use super::ffi::{self, GroupMetadata, HeaderList, Produce, Topic};
+use super::log::Told;
 use super::names::Names;
 use super::settings::KafkaSettings;
 use super::transaction::{Fault, is_forbidden};
@@ -104,6 +105,7 @@ struct ProducerLog {
     served: AtomicU64,
     failed: AtomicU64,
     failure: Mutex<Option<Failure>>,
+    told: Told,
 }
 
 impl ProducerLog {
@@ -141,7 +143,9 @@ impl ClientContext for ProducerLog {
 
     fn error(&self, error: KafkaError, reason: &str) {
         self.serve();
-        tracing::warn!(target: "kafka", role = "producer", %error, "{reason}");
+        if self.told.is_news(&error.to_string()) {
+            tracing::warn!(target: "kafka", role = "producer", %error, "{reason}");
+        }
     }
 }
 
@@ -197,7 +201,12 @@ impl KafkaProducer {
 
     fn connect(&mut self, timeout: Duration) -> Result<(), ProducerError> {
         let deadline = Instant::now() + timeout;
-        let context = ProducerLog { served: AtomicU64::new(0), failed: AtomicU64::new(0), failure: Mutex::new(None) };
+        let context = ProducerLog {
+            served: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            failure: Mutex::new(None),
+            told: Told::default(),
+        };
         let made = self.settings.producer().create_with_context(context);
         let client: Arc<Client> =
             Arc::new(made.map_err(|error| fatal(format!("cannot make the Kafka producer: {}", without_secret(&error))))?);
