@@ -23,8 +23,10 @@ fn every_configuration_that_is_shown_is_one() {
     for document in documents() {
         let text = read(&document);
         for block in blocks(&text, "yaml") {
-            Config::parse(Path::new("/srv/pipeline.yaml"), &block, &|_| None)
-                .unwrap_or_else(|faults| panic!("{document}: {faults}"));
+            Config::parse(Path::new("/srv/pipeline.yaml"), &block, &|name| {
+                (name == "KAFKA").then(|| "127.0.0.1:9092".to_owned())
+            })
+            .unwrap_or_else(|faults| panic!("{document}: {faults}"));
             count += 1;
         }
     }

@@ -54,7 +54,7 @@ impl Build {
     /// The host's binary. The same selection as for the tests: another one would mean other features, and everything anew.
     fn host(&self) -> Result<PathBuf> {
         println!("building the host (tidegate) and the demo; the first build takes minutes");
-        self.cargo(&["build", "--workspace", "--bins"])?;
+        self.cargo(&["build", "--bins"])?;
         Ok(self.target.join("debug/tidegate"))
     }
 
