@@ -41,8 +41,9 @@ pub(super) fn conclude(outcome: &Outcome, names: &dyn Fn(PartitionId) -> TopicPa
                 offsets.iter().map(|(partition, next)| format!("{} offset {next}", names(*partition))).collect();
             tracing::error!(
                 up_to = up_to.join(", "),
-                "Kafka refuses an output for good: {}; nothing is committed past it: make the plugin put out less, or raise the limit \
-                 (`max.message.bytes` of the topic, `message.max.bytes` under kafka.properties), and start again",
+                "Kafka refuses an output for good: {}; nothing is committed past it: if it is too large, make the plugin put out less, or \
+                 raise the limit (`max.message.bytes` of the topic, `message.max.bytes` under kafka.properties); if the topic is gone, make \
+                 it again; then start again",
                 error.message
             );
             Exit::Policy
