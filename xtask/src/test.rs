@@ -59,20 +59,28 @@ impl Steps {
     fn everything(&mut self, metadata: &Metadata) -> Result<()> {
         self.cargo("format", &["fmt", "--all", "--check"])?;
         self.cargo("core", &["test", "--package", "tidegate-core"])?;
-        self.cargo("lints", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
-        let mut documents = workspace::cargo();
-        documents.args(["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
-        self.step("documents", documents.env("RUSTDOCFLAGS", "-D warnings"))?;
-        // The packages for plugins, natively.
-        self.step("guests", workspace::cargo().arg("test").args(metadata.guests()))?;
+        // The default members, and the packages for plugins by themselves: all of them at once would be a selection of its own, with other
+        // features of what they share, and wasmtime would be built anew.
+        self.checks("lints", "documents", &[])?;
+        let guests = metadata.guests();
+        self.checks("guest-lints", "guest-docs", &guests)?;
+        self.step("guests", workspace::cargo().arg("test").args(&guests))?;
         self.tests(metadata, &["--no-fail-fast"])
+    }
+
+    fn checks(&mut self, lints: &'static str, documents: &'static str, packages: &[String]) -> Result<()> {
+        let mut clippy = workspace::cargo();
+        clippy.args(["clippy", "--all-targets"]).args(packages).args(["--", "-D", "warnings"]);
+        self.step(lints, &mut clippy)?;
+        let mut doc = workspace::cargo();
+        doc.args(["doc", "--no-deps", "--document-private-items", "--quiet"]).args(packages);
+        self.step(documents, doc.env("RUSTDOCFLAGS", "-D warnings")).map(drop)
     }
 
     /// Builds the components and the tests, then runs the tests on a Kafka of their own. Everything is built before Kafka starts:
     /// it would only stand in the way.
     fn tests(&mut self, metadata: &Metadata, arguments: &[&str]) -> Result<()> {
         let built = self.step("components", workspace::cargo().args(metadata.build_components()))?;
-        // The default members, all of them: another selection would mean other features, and wasmtime anew.
         let built = self.cargo("build", &["build", "--bins", "--tests"])? && built;
         if !built {
             println!("\nthe tests cannot run: their build failed");
