@@ -20,6 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rdkafka::admin::{AdminClient, AdminOptions, AlterConfig, NewPartitions, NewTopic, ResourceSpecifier, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 pub use cluster::OwnCluster;
@@ -78,10 +79,15 @@ impl Kafka {
     /// Makes a topic and waits until its every partition has a leader.
     pub fn create_topic(&self, name: &str, partitions: i32, replicas: i32) {
         let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(replicas));
-        let results = block_on(self.admin().create_topics([&topic], &AdminOptions::new())).expect("Kafka answers");
-        for result in results {
-            result.unwrap_or_else(|(topic, code)| panic!("cannot make topic {topic}: {code}"));
-        }
+        eventually(&format!("Kafka has {replicas} brokers for topic {name}"), || {
+            let results = block_on(self.admin().create_topics([&topic], &AdminOptions::new())).expect("Kafka answers");
+            match results.into_iter().next().expect("an answer for the topic") {
+                Ok(_) => Some(()),
+                // A broker that was short of time for its heartbeat does not count until the next one.
+                Err((_, RDKafkaErrorCode::InvalidReplicationFactor)) => None,
+                Err((topic, code)) => panic!("cannot make topic {topic}: {code}"),
+            }
+        });
         self.wait_for_leaders(name, partitions);
     }
 

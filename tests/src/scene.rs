@@ -4,7 +4,9 @@ use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use crate::host::Pipeline;
-use crate::kafka::{ID_HEADER, Kafka, Ledger, Record, Stored, assert_committed_to_end, eventually, unique, wait_committed_to_end};
+use crate::kafka::{
+    ID_HEADER, Kafka, Ledger, Record, Stored, assert_committed_to_end, eventually, unique, wait_committed_to_end,
+};
 use crate::plugins::plugin;
 
 /// What one test works on. The output has one partition.
@@ -86,9 +88,7 @@ impl Scene {
 
     /// Waits until hosts have written so many outputs, committed or not.
     pub fn wait_written(&self, count: i64) {
-        eventually(&format!("{count} outputs are written"), || {
-            (self.kafka.end_offsets(&self.output)[&0] >= count).then_some(())
-        });
+        eventually(&format!("{count} outputs are written"), || (self.kafka.end_offsets(&self.output)[&0] >= count).then_some(()));
     }
 
     /// Asserts that committed outputs are exactly the ledger's records, and that all input is committed. Gives the other outputs.
