@@ -77,7 +77,7 @@ fn names_of_tests(text: &str) -> Vec<&str> {
 /// What stands in the fenced blocks of a language.
 fn blocks(text: &str, language: &str) -> Vec<String> {
     let fence = format!("```{language}\n");
-    text.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap().trim().to_owned()).collect()
+    text.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap_or_default().trim().to_owned()).collect()
 }
 
 fn links(text: &str) -> Vec<&str> {

@@ -275,6 +275,7 @@ fn sighup_asks_for_a_look_at_the_plugins() {
 /// With records flowing: each new file is one reload, and is soon at work. The time from the file in its place to the first committed
 /// record through it is printed (`--nocapture`) and not asserted, since a loaded machine says nothing about it.
 #[test]
+#[expect(clippy::print_stdout, reason = "the measurement is for whoever runs it")]
 fn a_new_file_serves_soon_while_records_flow() {
     let scene = Scene::new("soon", 2, "misbehave");
     let host = scene.pipeline("{}").start();

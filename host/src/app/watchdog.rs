@@ -47,7 +47,7 @@ impl Watch {
     pub(super) fn aborting_since(&self, since: Option<Instant>) {
         let mut abort = self.abort.lock().unwrap_or_else(PoisonError::into_inner);
         let known = abort.take();
-        *abort = since.map(|at| known.filter(|(of, _)| *of == at).unwrap_or((at, self.looks())));
+        *abort = since.map(|at| known.filter(|(of, _)| *of == at).unwrap_or_else(|| (at, self.looks())));
     }
 
     /// One more look, [`LOOK`] after the last.

@@ -177,10 +177,13 @@ impl Consumer for KafkaConsumer {
                     self.strays += 1;
                     stray(&message, &self.names, &mut self.sources);
                 }
-                Some(Err(error)) => match self.failed(&error) {
-                    Polled::Trouble(what) if !self.told.is_news(&what) => {}
-                    told => return Some(told),
-                },
+                Some(Err(error)) => {
+                    let polled = self.failed(&error);
+                    let stale = matches!(&polled, Polled::Trouble(what) if !self.told.is_news(what));
+                    if !stale {
+                        return Some(polled);
+                    }
+                }
                 None if client.context().served() == served => break,
                 None => {}
             }

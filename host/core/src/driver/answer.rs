@@ -32,12 +32,12 @@ pub enum Answer {
 
 impl LaneAnswer {
     /// The event that it is; or what it is only for people to know.
-    pub(super) fn into_event(self) -> Result<Event, Report> {
+    pub(super) fn into_event(self) -> Result<Event, Box<Report>> {
         Ok(match self {
             Self::Done { epoch, partition, records, next, batch, near_memory_limit } => {
                 Event::Done { epoch, partition, records, next, batch, near_memory_limit }
             }
-            Self::Retrying { fault, pause, .. } => return Err(Report::Retrying { fault, pause }),
+            Self::Retrying { fault, pause, .. } => return Err(Box::new(Report::Retrying { fault, pause })),
             Self::Failed { epoch, fault } => Event::LaneFailed { epoch, fault },
             Self::HookDone { epoch, thread } => Event::HookDone { epoch, thread },
             Self::Stopped { epoch, thread } => Event::LaneStopped { epoch, thread },

@@ -107,9 +107,9 @@ fn a_record_that_may_work_later_is_tried_again_in_place_after_growing_pauses() {
         assert_eq!(scene.passed(), ["a#1 x", "a#1 y", "a#1 y", "a#1 y", "a#1 y", "a#1 z"], "{policy:?}: the same instance");
         let outputs: Vec<String> = scene.sent().into_iter().flat_map(|sent| sent.3).collect();
         assert_eq!(outputs, ["xa", "ya", "za"], "{policy:?}: nothing of a call that failed");
-        let told = |answer: &LaneAnswer| match answer {
-            LaneAnswer::Retrying { fault, pause, .. } => Some((fault.attempts, pause.as_millis())),
-            _ => None,
+        let told = |answer: &LaneAnswer| {
+            let LaneAnswer::Retrying { fault, pause, .. } = answer else { return None };
+            Some((fault.attempts, pause.as_millis()))
         };
         let (retries, rest): (Vec<_>, Vec<_>) = scene.answers().into_iter().partition(|answer| told(answer).is_some());
         assert_eq!(rest, [done(0, 1, 1, None), done(0, 2, 3, Some(0))], "{policy:?}");
