@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use signal_hook::consts::{SIGKILL, SIGSTOP};
 use tidegate_core::consume::{Consumer, Fence, Polled, Read};
 use tidegate_core::output::Outputs;
 use tidegate_core::produce::{ErrorClass, ProducerError, Queued, TransactionalProducer};
@@ -91,8 +92,8 @@ impl Stage {
         }
         tracing::info!(point = format!("{point:?}"), action = format!("{:?}", self.action), "stage reached");
         match self.action {
-            Action::Kill => signal_self("KILL"),
-            Action::Stop => signal_self("STOP"),
+            Action::Kill => signal_self(SIGKILL),
+            Action::Stop => signal_self(SIGSTOP),
             Action::Sleep(time) => std::thread::sleep(time),
             Action::Fail | Action::Nobody => {}
         }
@@ -100,9 +101,10 @@ impl Stage {
     }
 }
 
-fn signal_self(name: &str) {
-    let status = std::process::Command::new("kill").arg(format!("-{name}")).arg(std::process::id().to_string()).status();
-    assert!(status.is_ok_and(|status| status.success()), "kill -{name} of the own process");
+/// Sends a signal to this very thread: it takes effect before the call returns. One to the process is taken by another thread, and this
+/// one would go on for a moment.
+fn signal_self(signal: i32) {
+    signal_hook::low_level::raise(signal).expect("a process may signal itself");
 }
 
 /// A producer with a stage.

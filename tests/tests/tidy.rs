@@ -68,6 +68,34 @@ fn every_crate_takes_the_lints_of_the_workspace() {
     });
 }
 
+/// The tests are verified by hand (`cargo xtask verify controls`): a control that fits no more should not be found then only.
+#[test]
+fn each_control_fits_the_sources_and_names_tests_that_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in the workspace");
+    check("a control that does not fit: make it anew", |file| {
+        let is_control = file.path.starts_with("tests/controls") && file.path.extension().is_some_and(|end| end == "patch");
+        let fits = || Command::new("git").args(["apply", "--check"]).arg(&file.path).current_dir(root).output();
+        (is_control && !fits().expect("git runs").status.success()).then(String::new)
+    });
+    check("a control without tests, or whose tests are not there", |file| {
+        if !file.path.starts_with("tests/controls") {
+            return None;
+        }
+        let named: Vec<&str> = file.text.lines().filter_map(|line| line.strip_prefix("Fails: ")).collect();
+        let missing = named.iter().find(|name| !is_test(root, name));
+        if named.is_empty() { Some(String::new()) } else { missing.map(ToString::to_string) }
+    });
+}
+
+/// Whether a suite has a test: `SUITE MODULE::TEST`, or `SUITE TEST`.
+fn is_test(root: &Path, name: &str) -> bool {
+    let Some((suite, test)) = name.split_once(' ') else { return false };
+    let (module, function) = test.rsplit_once("::").unwrap_or(("", test));
+    let file = if module.is_empty() { format!("{suite}.rs") } else { format!("{suite}/{module}.rs") };
+    let text = fs::read_to_string(root.join("tests/tests").join(file)).unwrap_or_default();
+    text.contains(&format!("#[test]\nfn {function}()"))
+}
+
 #[test]
 fn a_word_is_found_only_whole() {
     assert!(has_word("use std::fs;", "std::fs"));
