@@ -6,6 +6,11 @@ use std::time::Duration;
 /// Pauses before a record is tried again; the last one repeats.
 const PAUSES: [Duration; 3] = [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(5)];
 
+/// The pause behind the attempt of that number, from 1: in place, or before a generation is run again.
+pub fn pause(attempts: u32) -> Duration {
+    PAUSES[(attempts.max(1) as usize - 1).min(PAUSES.len() - 1)]
+}
+
 /// What a lane does about a record that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
@@ -19,7 +24,7 @@ pub enum Disposition {
 
 /// Decides, for a record that has failed `attempts` times (1 or more) and may be tried again `retries` times.
 pub fn disposition(kind: FailureKind, policy: CommitPolicy, attempts: u32, retries: u32) -> Disposition {
-    let pause = PAUSES[(attempts.max(1) as usize - 1).min(PAUSES.len() - 1)];
+    let pause = pause(attempts);
     let may = attempts <= retries;
     match kind {
         FailureKind::Retry if may => Disposition::Again(pause),

@@ -6,6 +6,7 @@ use super::event::Fault;
 use super::ledger::{Flow, Marks};
 use super::state::{Aborting, Commit, Ending, Phase, Then, WriterPart};
 use super::{Effect, Generation};
+use crate::failure::pause;
 use crate::plugin::{CommitPolicy, Failure, FailureKind};
 use crate::produce::ProducerError;
 use crate::record::{Offset, PartitionId};
@@ -13,8 +14,6 @@ use std::time::{Duration, Instant};
 
 /// How long the release waits for threads that do not come back from a call (decision D17).
 const LANES_PATIENCE: Duration = Duration::from_secs(1);
-/// Pauses before a generation is run again after a failure (decision D10); the last one repeats.
-const RERUN_PAUSES: [Duration; 3] = [Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(5)];
 
 impl Generation {
     /// Gives the current generation up. `discarded`: records of partitions whose account is closed already.
@@ -198,7 +197,7 @@ impl Generation {
         }
         let runs = self.trouble.reruns.entry((fault.partition, fault.offset)).or_insert(0);
         *runs += 1;
-        let pause = RERUN_PAUSES[(*runs as usize - 1).min(RERUN_PAUSES.len() - 1)];
+        let pause = pause(*runs);
         self.trouble.resume_at = Some(now + pause);
         if matches!(fault.failure.kind, FailureKind::TimedOut | FailureKind::OutOfMemory) {
             self.halve();
