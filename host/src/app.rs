@@ -198,16 +198,11 @@ fn machine_settings(config: &Config) -> Settings {
 }
 
 fn starts(config: &Config, settings: &KafkaSettings, cluster: Cluster, inbox: &Inbox) -> Result<KafkaStarts, Vec<Problem>> {
-    let start = match config.input.start {
-        crate::config::Start::Earliest => crate::kafka::Start::Earliest,
-        crate::config::Start::Latest => crate::kafka::Start::Latest,
-        crate::config::Start::At(millis) => crate::kafka::Start::Timestamp(millis),
-    };
     let inbox = inbox.clone();
     let tell = Box::new(move |found: crate::kafka::StartFound| {
         inbox.send(Answer::Start { partition: found.partition, tenure: found.tenure, offset: found.result });
     });
-    KafkaStarts::new(settings, start, cluster.inputs, tell).map_err(|error| refused(&error))
+    KafkaStarts::new(settings, config.input.start, cluster.inputs, tell).map_err(|error| refused(&error))
 }
 
 /// What signals go to, once there is something to stop in order.

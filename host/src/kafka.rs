@@ -22,7 +22,7 @@ pub use ffi::GroupMetadata;
 pub use names::Names;
 pub use produce::{KafkaProducer, Nudge};
 pub use settings::{KafkaSettings, fetch_bytes_per_partition};
-pub use start::{KafkaStarts, Start, StartFound};
+pub use start::{KafkaStarts, StartFound};
 pub use topics::{Cluster, StartCheckError, check_cluster};
 pub use wake::Waker;
 

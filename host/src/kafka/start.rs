@@ -3,6 +3,7 @@
 use super::settings::KafkaSettings;
 use super::transaction::is_forbidden;
 use super::{KafkaError, without_secret};
+use crate::config::Start;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::{KafkaError as ClientError, RDKafkaErrorCode as Code};
 use rdkafka::{Offset as Place, TopicPartitionList};
@@ -11,17 +12,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tidegate_core::record::{Offset, PartitionId, TopicPartition};
-
-/// Where to start without a committed offset (`input.start`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
-    /// At the oldest record.
-    Earliest,
-    /// Behind the newest record.
-    Latest,
-    /// At the first record of this time or later, in milliseconds since 1970; behind the newest when there is none.
-    Timestamp(i64),
-}
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,8 +143,8 @@ impl Looking {
             // The client takes the two ends of a partition in the place of a time.
             let place = match start {
                 Start::Latest if self.known.contains(name) => Place::End,
-                Start::Timestamp(time) if self.known.contains(name) => Place::Offset(time.max(0)),
-                Start::Earliest | Start::Latest | Start::Timestamp(_) => Place::Beginning,
+                Start::At(time) if self.known.contains(name) => Place::Offset(time.max(0)),
+                Start::Earliest | Start::Latest | Start::At(_) => Place::Beginning,
             };
             uncommitted.contains(name).then_some(place)
         })?;

@@ -6,7 +6,8 @@ use crate::one::{output, producer};
 use std::collections::HashSet;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
-use tidegate::kafka::{KafkaProducer, KafkaStarts, Names, Start, StartCheckError, StartFound, check_cluster};
+use tidegate::config::Start;
+use tidegate::kafka::{KafkaProducer, KafkaStarts, Names, StartCheckError, StartFound, check_cluster};
 use tidegate_core::output::{OutputRef, Topics};
 use tidegate_core::produce::{ErrorClass, TransactionalProducer};
 use tidegate_core::record::{Offset, TopicPartition};
@@ -41,11 +42,11 @@ fn a_start_is_found_for_each_way_to_name_it() {
     for (start, offset) in [
         (Start::Earliest, 0),
         (Start::Latest, 11),
-        (Start::Timestamp(0), 0),
-        (Start::Timestamp(1004), 4),
+        (Start::At(0), 0),
+        (Start::At(1004), 4),
         // The marker has the time of the commit.
-        (Start::Timestamp(5000), 10),
-        (Start::Timestamp(i64::MAX), 11),
+        (Start::At(5000), 10),
+        (Start::At(i64::MAX), 11),
     ] {
         assert_eq!(start_of(start, true), Offset(offset), "{start:?}");
     }
