@@ -51,13 +51,13 @@ fn t28_records_that_lead_to_nothing_move_the_offset_too() {
 }
 
 #[test]
-fn a_slice_ends_after_256_records() {
+fn a_slice_ends_after_1024_records() {
     let mut scene = one(AnyTime);
-    feed_many(&mut scene, 0, 300);
+    feed_many(&mut scene, 0, 1100);
     scene.step();
-    assert_eq!(scene.answers(), [done(0, 256, 256, None)]);
+    assert_eq!(scene.answers(), [done(0, 1024, 1024, None)]);
     scene.step();
-    assert_eq!(scene.answers(), [done(0, 44, 300, Some(0))]);
+    assert_eq!(scene.answers(), [done(0, 76, 1100, Some(0))]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A slice ends at whichever comes first: so many records, so much time, so many bytes of outputs.
-const SLICE_RECORDS: u32 = 256;
+const SLICE_RECORDS: u32 = 1024;
 const SLICE_TIME: Duration = Duration::from_millis(5);
 const SLICE_BYTES: usize = 256 * 1024;
 /// How often a slice looks at the clock, besides after its first records: there, so that a slow call ends the slice by itself.
