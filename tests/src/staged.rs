@@ -229,7 +229,11 @@ impl<C: Consumer> Consumer for StagedConsumer<C> {
         self.0.name(partition)
     }
 
-    fn close(&mut self) {
-        self.0.close();
+    fn rejoin(&mut self) -> Result<(), String> {
+        self.0.rejoin()
+    }
+
+    fn close(&mut self, patience: Duration) {
+        self.0.close(patience);
     }
 }

@@ -33,7 +33,8 @@ pub enum Polled {
     },
     /// The client said something that needs no decision, for the log: a broker that can't be reached, say.
     Trouble(String),
-    /// The client can't go on with this consumer (decision D15). Its assignment is gone.
+    /// The client can't go on with this consumer (decision D15). Its assignment is gone, and it says nothing more until
+    /// [`Consumer::rejoin`].
     Fatal {
         /// What it said.
         message: String,
@@ -126,6 +127,14 @@ pub trait Consumer {
     /// The name of a partition that this consumer gave an id to.
     fn name(&self, partition: PartitionId) -> TopicPartition;
 
-    /// Leaves the group. From here on it answers every event itself (rule R47); no record of it may be held any more.
-    fn close(&mut self);
+    /// Joins the group with a new client, in the place of one that [`Polled::Fatal`] told of. It does not wait for the old one, of which
+    /// records may still be held.
+    ///
+    /// # Errors
+    /// What the client said, to be tried again.
+    fn rejoin(&mut self) -> Result<(), String>;
+
+    /// Leaves the group, and waits up to `patience` until it has. From here on it answers every event itself (rule R47); no record of it
+    /// may be held any more.
+    fn close(&mut self, patience: Duration);
 }

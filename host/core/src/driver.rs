@@ -258,6 +258,10 @@ impl<C: Consumer, P: Ports<C::Group>> Driver<C, P> {
                     self.report(&Report::ClientTrouble(message));
                 }
             }
+            Effect::Rejoin => {
+                let failed = |message| Event::ConsumerFailed { message, fenced: false, forbidden: false };
+                return self.consumer.rejoin().err().map(failed);
+            }
             Effect::Seek { epoch, to } => {
                 let failed = self.consumer.seek(&to).err().unwrap_or_default();
                 return Some(Event::Sought { epoch, failed });

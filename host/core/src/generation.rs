@@ -125,8 +125,11 @@ struct Trouble {
     refused_since: Option<Instant>,
     /// Runs of a record, or of a hook, that ended a generation.
     reruns: BTreeMap<(PartitionId, Option<Offset>), u32>,
-    /// When producers were replaced, of late.
+    /// When producers were replaced, of late. The same of consumers.
     replacements: VecDeque<Instant>,
+    rejoins: VecDeque<Instant>,
+    /// When the next consumer is to be made.
+    rejoin_at: Option<Instant>,
     /// A seek was asked for, or has failed: not again before. The same of a re-pointing.
     seek_again_at: Option<Instant>,
     repoint_again_at: Option<Instant>,
@@ -191,6 +194,11 @@ impl Generation {
     /// Records that are buffered or with lanes.
     pub fn buffered_records(&self) -> u64 {
         self.ledgers.values().map(Ledger::buffered_records).sum()
+    }
+
+    /// When a stop that was asked for has to be done (rule R23).
+    pub fn stop_by(&self) -> Option<Instant> {
+        self.wishes.stop
     }
 
     /// Since when a generation is being given up, if one is: a watchdog's business when it lasts (decision D12).

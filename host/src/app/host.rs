@@ -21,8 +21,11 @@ use tidegate_core::writer::Writer;
 
 /// What the watchdog allows beyond the budget of an end.
 const WATCHDOG_SLACK: Duration = Duration::from_secs(15);
-/// How long threads may take to end at the end of the process, when nothing is left for them to do.
-const JOIN_PATIENCE: Duration = Duration::from_secs(2);
+/// How long the end of a run may take once nothing is left to do: threads end, and the group is left.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
+/// What a stop may take beyond its deadline when something hangs, of which the last part is for leaving the group (rule R23).
+const STOP_SLACK: Duration = Duration::from_secs(1);
+const LEAST_CLOSE: Duration = Duration::from_millis(500);
 
 /// What a host is made of. Tests put their own in place of each.
 pub struct Parts<C, P> {
@@ -46,6 +49,24 @@ pub struct Parts<C, P> {
     pub nudge: Box<dyn FnMut() + Send>,
     /// Called when the watchdog finds the process stuck, with what is; it ends the process.
     pub stuck: Box<dyn FnOnce(&'static str) + Send>,
+}
+
+impl<C, P> Parts<C, P> {
+    /// The same, with something put around consumer and producer.
+    pub fn wrapped<D, Q>(self, consumer: impl FnOnce(C) -> D, producer: impl FnOnce(P) -> Q) -> Parts<D, Q> {
+        Parts {
+            consumer: consumer(self.consumer),
+            producer: producer(self.producer),
+            transaction_timeout: self.transaction_timeout,
+            chain: self.chain,
+            settings: self.settings,
+            cancel: self.cancel,
+            inbox: self.inbox,
+            resolve_start: self.resolve_start,
+            nudge: self.nudge,
+            stuck: self.stuck,
+        }
+    }
 }
 
 /// Runs until the end, on this thread: it is the driver's.
@@ -91,13 +112,15 @@ where
     };
     // Lanes end when their senders are gone, the writer when its queue is closed; then no record is held any more, and the
     // consumer can be closed. A lane that hangs in a call is left behind: the process ends around it.
+    let over = Instant::now();
+    let patience = close_patience(driver.machine().stop_by(), over);
     let mut consumer = driver.into_consumer();
     queue.close();
-    let ended = join(threads);
+    let ended = join(threads, over + patience / 2);
     if !ended {
         tracing::warn!("a thread did not end: the process ends without it");
     }
-    consumer.close();
+    consumer.close((over + patience).saturating_duration_since(Instant::now()));
     if !ended {
         // Dropping it would wait for the records that the thread holds, for ever (FACTS F3).
         std::mem::forget(consumer);
@@ -112,9 +135,14 @@ fn describe(stuck: Stuck) -> &'static str {
     }
 }
 
+/// How long the close may take: what is left of the stop, if one was asked for.
+fn close_patience(stop_by: Option<Instant>, now: Instant) -> Duration {
+    let left = stop_by.map_or(CLOSE_PATIENCE, |by| (by + STOP_SLACK).saturating_duration_since(now));
+    left.clamp(LEAST_CLOSE, CLOSE_PATIENCE)
+}
+
 /// Waits for threads a bounded time. True when all have ended.
-fn join(threads: Vec<JoinHandle<()>>) -> bool {
-    let until = Instant::now() + JOIN_PATIENCE;
+fn join(threads: Vec<JoinHandle<()>>, until: Instant) -> bool {
     for thread in threads {
         while !thread.is_finished() {
             if Instant::now() >= until {

@@ -83,7 +83,10 @@ fn consumer(message: &str, fenced: bool, forbidden: bool) -> Exit {
         tracing::error!("Kafka forbids reading: {message}; check the credentials and the rights on topics and group");
         Exit::Forbidden
     } else {
-        tracing::error!("the consumer can't go on: {message}");
+        tracing::error!(
+            "the consumer can't go on, and neither could those that were made in its place: {message}; if it speaks of an instance id, \
+             another process of the group has the same `group.instance.id`; else start again"
+        );
         Exit::Fault
     }
 }

@@ -25,14 +25,15 @@ use tidegate_core::record::{Offset, PartitionId, TopicPartition};
 
 /// How long a seek may take; it takes a few milliseconds (FACTS F5), and one that takes longer is tried again.
 const SEEK_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long leaving the group may take before it is left to a thread of its own.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a consumer that is dropped may take to leave its group.
+const DROP_PATIENCE: Duration = Duration::from_secs(3);
 
 type Client = BaseConsumer<GroupContext>;
 
 /// A member of a consumer group over librdkafka. Only the driver's thread calls it.
 pub struct KafkaConsumer {
-    /// None once closed.
+    settings: KafkaSettings,
+    /// None once closed, and after a fatal error until there is a new one.
     client: Option<Client>,
     names: Arc<Names>,
     signal: Arc<Signal>,
@@ -51,18 +52,10 @@ impl KafkaConsumer {
     /// [`KafkaError`] when librdkafka refuses the settings.
     pub fn new(settings: &KafkaSettings, names: Arc<Names>) -> Result<Self, KafkaError> {
         let signal = Signal::new()?;
-        let context = GroupContext::new(Arc::clone(&names), Arc::clone(&signal));
-        let client: Client = settings
-            .consumer()
-            .create_with_context(context)
-            .map_err(|error| KafkaError::Client { role: "consumer", reason: without_secret(&error) })?;
-        ffi::wake_by_main_queue(client.client());
-        let topics: Vec<&str> = settings.topics.iter().map(String::as_str).collect();
-        client
-            .subscribe(&topics)
-            .map_err(|error| KafkaError::Subscribe { topics: topics.join(", "), reason: error.to_string() })?;
+        let client = Some(join(settings, &names, &signal)?);
+        let settings = settings.clone();
         let (sources, revokes, out) = (HashMap::new(), VecDeque::new(), Arc::default());
-        Ok(Self { client: Some(client), names, signal, sources, revokes, out, strays: 0, told: Told::default() })
+        Ok(Self { settings, client, names, signal, sources, revokes, out, strays: 0, told: Told::default() })
     }
 
     /// Wakes the driver out of [`Consumer::wait`], from any thread.
@@ -100,9 +93,9 @@ impl KafkaConsumer {
         let client = self.client.as_ref().expect("an error is told by a client");
         let fatal = if matches!(error, ClientError::MessageConsumptionFatal(_)) { client.client().fatal_error() } else { None };
         if let Some((code, reason)) = fatal {
-            // librdkafka has unassigned by itself, without an event (FACTS A7).
-            self.sources.clear();
+            // librdkafka has unassigned by itself, without an event (FACTS A7). Nobody waits for the client to be gone.
             self.revokes.clear();
+            drop(self.leave());
             let fenced = code == RDKafkaErrorCode::FencedInstanceId;
             return Polled::Fatal { message: format!("{code}: {reason}"), fenced, forbidden: stops_a_member(code) };
         }
@@ -135,6 +128,33 @@ impl KafkaConsumer {
         answer
     }
 
+    /// Begins to leave the group, on a thread of its own: that may take long when the coordinator is gone, and it waits for every message
+    /// held elsewhere (FACTS F3). Something comes when it has left.
+    fn leave(&mut self) -> Option<mpsc::Receiver<()>> {
+        let context = Arc::clone(self.client.as_ref()?.context());
+        context.begin_closing();
+        while let Some(noted) = context.next() {
+            self.tell(noted);
+        }
+        for revoke in std::mem::take(&mut self.revokes) {
+            if let Err(error) = self.answer(&revoke) {
+                tracing::debug!(target: "kafka", %error, "giving partitions back while closing");
+            }
+        }
+        self.sources.clear();
+        let (done, left) = mpsc::channel();
+        let client = self.client.take();
+        let leave = move || {
+            drop(client);
+            let _nobody_waits_any_more = done.send(());
+        };
+        let thread = std::thread::Builder::new().name("leave-group".into()).spawn(leave);
+        if let Err(error) = &thread {
+            tracing::warn!(target: "kafka", %error, "no thread to leave the group with");
+        }
+        thread.is_ok().then_some(left)
+    }
+
     /// Splits the queues of partitions off again, before they are assigned: nothing of before is left in what is held here.
     fn renew_sources(&mut self, partitions: impl Iterator<Item = PartitionId>) {
         let Some(client) = &self.client else { return };
@@ -146,6 +166,21 @@ impl KafkaConsumer {
             }
         }
     }
+}
+
+/// A client that is subscribed.
+fn join(settings: &KafkaSettings, names: &Arc<Names>, signal: &Arc<Signal>) -> Result<Client, KafkaError> {
+    let context = GroupContext::new(Arc::clone(names), Arc::clone(signal));
+    let client: Client = settings
+        .consumer()
+        .create_with_context(context)
+        .map_err(|error| KafkaError::Client { role: "consumer", reason: without_secret(&error) })?;
+    ffi::wake_by_main_queue(client.client());
+    let topics: Vec<&str> = settings.topics.iter().map(String::as_str).collect();
+    client
+        .subscribe(&topics)
+        .map_err(|error| KafkaError::Subscribe { topics: topics.join(", "), reason: error.to_string() })?;
+    Ok(client)
 }
 
 fn stray(message: &BorrowedMessage<'_>, names: &Names, sources: &mut HashMap<PartitionId, Source>) {
@@ -288,35 +323,20 @@ impl Consumer for KafkaConsumer {
         self.names.name(partition)
     }
 
-    fn close(&mut self) {
-        let Some(client) = &self.client else { return };
-        let context = Arc::clone(client.context());
-        context.begin_closing();
-        while let Some(noted) = context.next() {
-            self.tell(noted);
-        }
-        for revoke in std::mem::take(&mut self.revokes) {
-            if let Err(error) = self.answer(&revoke) {
-                tracing::debug!(target: "kafka", %error, "giving partitions back while closing");
-            }
-        }
-        self.sources.clear();
+    fn rejoin(&mut self) -> Result<(), String> {
+        drop(self.leave());
+        let client = join(&self.settings, &self.names, &self.signal).map_err(|error| error.to_string())?;
+        self.client = Some(client);
+        Ok(())
+    }
+
+    fn close(&mut self, patience: Duration) {
+        let Some(left) = self.leave() else { return };
         let out = self.messages_out();
         if out > 0 {
             tracing::error!(target: "kafka", out, "the consumer is closed while records of it are still held");
         }
-        // The drop leaves the group, which may take long when the coordinator is gone, and waits for every message held elsewhere.
-        let (done, closed) = mpsc::channel();
-        let client = self.client.take();
-        let leave = move || {
-            drop(client);
-            let _nobody_waits_any_more = done.send(());
-        };
-        if let Err(error) = std::thread::Builder::new().name("leave-group".into()).spawn(leave) {
-            tracing::warn!(target: "kafka", %error, "no thread to leave the group with");
-            return;
-        }
-        if closed.recv_timeout(CLOSE_TIMEOUT).is_err() {
+        if left.recv_timeout(patience).is_err() {
             tracing::warn!(target: "kafka", "the consumer could not leave its group in time; the group will notice by itself");
         }
     }
@@ -324,6 +344,6 @@ impl Consumer for KafkaConsumer {
 
 impl Drop for KafkaConsumer {
     fn drop(&mut self) {
-        self.close();
+        self.close(DROP_PATIENCE);
     }
 }

@@ -46,6 +46,9 @@ pub fn log(report: &Report, names: Names<'_>) {
                 "generation is run again"
             );
         }
+        Report::ConsumerReplaced { message, pause } => {
+            tracing::warn!(error = message, again_in_ms = millis(*pause), "consumer is replaced by a new one");
+        }
         Report::ProducerReplaced(error) => {
             tracing::warn!(error = error.message, "producer is replaced by a new one with the same id")
         }

@@ -74,7 +74,7 @@ impl Member {
     pub(crate) fn leave(mut self) {
         assert_eq!(self.consumer.messages_out(), 0);
         self.seen.strays.fetch_add(self.consumer.stray_records(), Ordering::Relaxed);
-        self.consumer.close();
+        self.consumer.close(LONG);
     }
 
     /// Serves what the client has, reads each queue once, or waits.

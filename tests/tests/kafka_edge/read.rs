@@ -27,7 +27,7 @@ fn no_committed_offset(properties: &[(&str, &str)]) {
     fill(&input, 3, 50..60);
     drop(read_dense(&mut member.consumer, other, 50, 10));
     assert_eq!(member.consumer.group().unwrap().0, generation, "re-pointing must not disturb the group");
-    member.consumer.close();
+    member.consumer.close(LONG);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_consumer_closes_with_and_without_partitions_and_counts_what_is_out() {
     fill(&input, 1, 0..10);
     commit(&group, &input, 0, 0);
     let mut never_polled = KafkaConsumer::new(&settings(&input, &group, QUICK), Arc::default()).unwrap();
-    never_polled.close();
+    never_polled.close(LONG);
     assert_eq!(never_polled.poll(), None);
     let mut member = member_with(&input, &group, 1);
     let batches = read_dense(&mut member.consumer, member.ids[0], 0, 10);
@@ -120,7 +120,7 @@ fn a_consumer_closes_with_and_without_partitions_and_counts_what_is_out() {
     // Another thread may give the records back.
     std::thread::spawn(move || drop(batches)).join().unwrap();
     assert_eq!(member.consumer.messages_out(), 0);
-    member.consumer.close();
+    member.consumer.close(LONG);
     assert!(member.consumer.group().is_none());
     // It has left: another member gets the partition at once, not after the session's timeout.
     let begin = Instant::now();
@@ -138,7 +138,7 @@ fn a_consumer_with_an_unanswered_revoke_can_be_closed() {
         collect(&mut second, &mut got);
         matches!(first.consumer.poll(), Some(Polled::Revoked { .. })).then_some(())
     });
-    first.consumer.close();
+    first.consumer.close(LONG);
     until(|| {
         collect(&mut second, &mut got);
         (got.len() == 2).then_some(())
@@ -153,7 +153,7 @@ fn a_close_with_records_held_elsewhere_does_not_hang() {
     let mut member = member_with(&input, &group, 1);
     let held = read_dense(&mut member.consumer, member.ids[0], 0, 10);
     let begin = Instant::now();
-    member.consumer.close();
+    member.consumer.close(Duration::from_secs(3));
     assert!(begin.elapsed() < LONG / 2);
     assert_eq!(held[0].record(0).value, Some(&b"0:0"[..]), "a record lives as long as it is held");
 }
@@ -203,7 +203,7 @@ fn a_static_member_whose_twin_starts_is_told_that_it_is_fenced() {
     });
     assert!(fenced.0 && !fenced.1, "{fenced:?}");
     assert!(!first.consumer.readable(first.ids[0]));
-    first.consumer.close();
+    first.consumer.close(LONG);
     until(|| {
         collect(&mut twin, &mut got);
         (!got.is_empty()).then_some(())

@@ -175,7 +175,7 @@ fn offsets_of_a_member_that_has_left_are_refused() {
     let (input, group) = (topic("in", 1, &[]), unique("group"));
     let mut member = member_with(&input, &group, 1);
     let (_, metadata) = member.consumer.group().unwrap();
-    member.consumer.close();
+    member.consumer.close(LONG);
     // The group must have a member, or an old generation is accepted (FACTS D3).
     let successor = member_with(&input, &group, 1);
     let settings = settings(&input, &group, QUICK);

@@ -353,7 +353,7 @@ fn d14_a_queue_that_was_not_read_to_empty_is_read_on_without_a_wait() {
 }
 
 #[test]
-fn a_fatal_consumer_finishes_and_nothing_is_held_any_more() {
+fn a_fenced_consumer_finishes_and_nothing_is_held_any_more() {
     let mut scene = Scene::holding(AnyTime, &[0]);
     for batch in 0..6 {
         scene.queue(0, batch * 2..batch * 2 + 2);
@@ -369,6 +369,31 @@ fn a_fatal_consumer_finishes_and_nothing_is_held_any_more() {
     let expected = Outcome::Consumer { message: "fenced".to_owned(), fenced: true, forbidden: false };
     assert_eq!(scene.turn(), Turn::Finished(expected));
     assert!(scene.driver.buffer.is_empty());
+}
+
+#[test]
+fn d15_a_consumer_that_fails_is_replaced_after_a_pause_and_one_that_can_not_be_made_is_tried_again() {
+    let mut scene = Scene::holding(AnyTime, &[0]);
+    scene.queue(0, 0..5);
+    scene.turn();
+    scene.log();
+    let epoch = scene.epoch();
+    scene.poll(Polled::Fatal { message: "fatal".to_owned(), fenced: false, forbidden: false });
+    scene.turn();
+    assert_eq!(scene.log(), ["lanes 0: stop 2", "writer: abort 2"]);
+    scene.lane(LaneAnswer::Stopped { epoch, thread: 0 });
+    scene.writer(WriterAnswer::Aborted { epoch, committed: Vec::new() });
+    scene.world.borrow_mut().rejoins_fail = 1;
+    scene.pass(millis(100));
+    scene.pass(millis(1000));
+    assert_eq!(scene.log(), ["rejoin", "rejoin"]);
+    scene.poll(Polled::Assigned(vec![PartitionId(0)]));
+    scene.queue(0, 0..5);
+    scene.turn();
+    let epoch = scene.epoch().0;
+    let open = format!("lanes 0: open {epoch}");
+    let feed = format!("lanes 0: feed {epoch} 0 in-0 batch 1 [0, 1, 2, 3, 4]");
+    assert_eq!(scene.log(), ["read 5 of 0", &open, &feed]);
 }
 
 #[test]

@@ -7,11 +7,12 @@ use crate::consume::Fence;
 use crate::plugin::CommitPolicy;
 use crate::produce::{ErrorClass, ProducerError};
 use crate::record::{Epoch, Offset, PartitionId};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// Refusals in a row after which people are told.
 const REFUSALS_TO_TELL: u32 = 5;
-/// New producers, and within which time, before the process gives up (decision D11).
+/// New producers, or consumers, and within which time, before the process gives up (decisions D11, D15).
 const REPLACEMENTS: usize = 3;
 const REPLACEMENTS_WITHIN: Duration = Duration::from_secs(300);
 
@@ -209,14 +210,18 @@ impl Generation {
 
     /// Whether one more new producer may be made now.
     pub(super) fn may_replace(&mut self, now: Instant) -> bool {
-        let recent = |at: &Instant| now.saturating_duration_since(*at) < REPLACEMENTS_WITHIN;
-        self.trouble.replacements.retain(recent);
-        let may = self.trouble.replacements.len() < REPLACEMENTS;
-        if may {
-            self.trouble.replacements.push_back(now);
-        }
-        may
+        one_more(&mut self.trouble.replacements, now)
     }
+}
+
+/// Notes one more replacement, unless there were too many of late.
+pub(super) fn one_more(replacements: &mut VecDeque<Instant>, now: Instant) -> bool {
+    replacements.retain(|at| now.saturating_duration_since(*at) < REPLACEMENTS_WITHIN);
+    let may = replacements.len() < REPLACEMENTS;
+    if may {
+        replacements.push_back(now);
+    }
+    may
 }
 
 /// What must follow an error, whenever it shows: the end of a process that has been replaced or is not allowed to go on (decision D11).

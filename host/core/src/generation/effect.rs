@@ -78,6 +78,8 @@ pub enum Effect {
     },
     /// Answer the revoke event: the partitions go.
     Release(Vec<PartitionId>),
+    /// Join the group with a new client: the old one can't go on. Answered by [`super::Event::ConsumerFailed`], if that fails.
+    Rejoin,
     /// Make partitions go on at these offsets; answered by [`super::Event::Sought`].
     Seek {
         /// For the answer.
@@ -229,6 +231,13 @@ pub enum Report {
         fault: Fault,
         /// The next generation is bounded to so many records.
         bound: Option<u64>,
+    },
+    /// The consumer can't go on, and is replaced by a new one after a pause.
+    ConsumerReplaced {
+        /// What the client said.
+        message: String,
+        /// The pause.
+        pause: Duration,
     },
     /// The producer is replaced by a new one with the same id.
     ProducerReplaced(ProducerError),

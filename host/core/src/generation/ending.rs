@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 /// What the end of a generation keeps back for the cancelling of calls, flush, commit or abort, and close (decision D4).
 const RESERVE: Duration = Duration::from_secs(3);
+/// How long a stop at once may take.
+const ABORT_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Generation {
     /// The strongest cause there is to end the current generation.
@@ -34,7 +36,8 @@ impl Generation {
 
     pub(super) fn stop_now(&mut self, now: Instant) {
         // The end of a rebalance has its budget; this one has no time at all, but for the abort.
-        self.wishes.stop = Some(now);
+        let by = now + ABORT_PATIENCE;
+        self.wishes.stop = Some(self.wishes.stop.map_or(by, |stop| stop.min(by)));
         let then = Then::Finish(Outcome::StoppedUncommitted);
         match &mut self.phase {
             Phase::Finished => {}
@@ -170,6 +173,7 @@ impl Generation {
 
     pub(super) fn finish(&mut self, outcome: Outcome) {
         self.phase = Phase::Finished;
+        self.trouble.rejoin_at = None;
         self.effects.push(Effect::Finish(outcome));
     }
 

@@ -1,10 +1,12 @@
 //! Partitions come, go and are lost; where they are read from (decisions D4, D5, D8, D13).
 
+use super::commit::one_more;
 use super::effect::{AbortCause, Outcome};
 use super::ledger::{Flow, Ledger, Marks};
 use super::state::{Commit, Phase, Then};
 use super::{Effect, Generation, Report};
 use crate::consume::ReadError;
+use crate::failure::pause;
 use crate::record::{Offset, PartitionId};
 use std::time::{Duration, Instant};
 
@@ -36,9 +38,17 @@ impl Generation {
 
     pub(super) fn lost(&mut self, partitions: Vec<PartitionId>, now: Instant) {
         self.trouble.unknown_member = false;
-        let discarded: u64 = partitions.iter().map(|&partition| self.drop_ledger(partition)).sum();
         self.effects.push(Effect::Release(partitions.clone()));
-        self.report(Report::Released { partitions, lost: true });
+        self.gone(partitions, AbortCause::Lost, now);
+    }
+
+    /// Partitions are not owned any more, and nothing of theirs can be committed: no hook, and what there was of the generation is given
+    /// up, for partitions that stay too.
+    fn gone(&mut self, partitions: Vec<PartitionId>, cause: AbortCause, now: Instant) {
+        let discarded: u64 = partitions.iter().map(|&partition| self.drop_ledger(partition)).sum();
+        if !partitions.is_empty() {
+            self.report(Report::Released { partitions, lost: true });
+        }
         match &mut self.phase {
             Phase::Aborting(aborting) => aborting.discarded += discarded,
             Phase::Finished => {}
@@ -48,12 +58,25 @@ impl Generation {
                     self.next_epoch();
                 }
             }
-            Phase::Running | Phase::Ending(_) => self.abort(AbortCause::Lost, discarded, Then::GoOn, now),
+            Phase::Running | Phase::Ending(_) => self.abort(cause, discarded, Then::GoOn, now),
         }
     }
 
+    /// The client has unassigned everything by itself, without an event: all is lost (decision D15). A new consumer goes on, unless that
+    /// would fail in the same way, or did so too often of late.
     pub(super) fn consumer_failed(&mut self, message: String, fenced: bool, forbidden: bool, now: Instant) {
+        if matches!(self.phase, Phase::Finished) {
+            return;
+        }
         let partitions: Vec<PartitionId> = self.owned().collect();
+        if !fenced && !forbidden && one_more(&mut self.trouble.rejoins, now) {
+            self.wishes.revoked.clear();
+            self.trouble.unknown_member = false;
+            let pause = pause(u32::try_from(self.trouble.rejoins.len()).unwrap_or(u32::MAX));
+            self.trouble.rejoin_at = Some(now + pause);
+            self.report(Report::ConsumerReplaced { message: message.clone(), pause });
+            return self.gone(partitions, AbortCause::Consumer(message), now);
+        }
         let discarded = partitions.into_iter().map(|partition| self.drop_ledger(partition)).sum();
         self.wishes.revoked.clear();
         let then = Then::Finish(Outcome::Consumer { message: message.clone(), fenced, forbidden });

@@ -2,11 +2,11 @@
 
 use super::effect::Outcome;
 use super::state::{Phase, Step, Then};
-use super::{Generation, Trouble};
+use super::{Effect, Generation, Trouble};
 use std::time::{Duration, Instant};
 
 /// Beyond the deadline of a stop, for answers that are about to come: writer and lanes keep to that deadline by themselves.
-const STOP_PATIENCE: Duration = Duration::from_secs(2);
+const STOP_PATIENCE: Duration = Duration::from_millis(500);
 
 impl Generation {
     /// When [`super::Event::Tick`] is due, at the latest; none when only an event can change something.
@@ -21,9 +21,9 @@ impl Generation {
             Phase::Aborting(aborting) => aborting.lanes_by.filter(|_| !aborting.lanes.is_empty()),
             Phase::Finished => None,
         };
-        let Trouble { seek_again_at, repoint_again_at, resume_at, .. } = self.trouble;
+        let Trouble { seek_again_at, repoint_again_at, resume_at, rejoin_at, .. } = self.trouble;
         let stop = self.stop_overdue_at();
-        [phase, self.commit_due(), seek_again_at, repoint_again_at, resume_at, stop].into_iter().flatten().min()
+        [phase, self.commit_due(), seek_again_at, repoint_again_at, resume_at, rejoin_at, stop].into_iter().flatten().min()
     }
 
     /// When a stop waits no longer: not for a call of the writer either, which may hang with a deadline of before the stop (FACTS D8). What
@@ -52,6 +52,10 @@ impl Generation {
         let trouble = &mut self.trouble;
         for timer in [&mut trouble.resume_at, &mut trouble.seek_again_at, &mut trouble.repoint_again_at] {
             *timer = timer.filter(|at| now < *at);
+        }
+        if trouble.rejoin_at.is_some_and(|at| now >= at) {
+            trouble.rejoin_at = None;
+            self.effects.push(Effect::Rejoin);
         }
         if let Phase::Aborting(aborting) = &mut self.phase {
             aborting.lanes_by = aborting.lanes_by.filter(|at| now < *at);

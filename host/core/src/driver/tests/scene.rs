@@ -35,6 +35,7 @@ pub(super) struct World {
     pub(super) release_fails: bool,
     pub(super) seeks_fail: usize,
     pub(super) repoints_fail: usize,
+    pub(super) rejoins_fail: usize,
     /// Whether the cancel flag covered the generation when its lanes were told to stop.
     pub(super) cancelled_first: Vec<bool>,
     cancel: Arc<Cancel>,
@@ -128,7 +129,17 @@ impl Consumer for TestConsumer {
         TopicPartition { topic: "in".into(), partition: partition.0 as i32 }
     }
 
-    fn close(&mut self) {}
+    fn rejoin(&mut self) -> Result<(), String> {
+        let mut world = self.0.borrow_mut();
+        world.log.push("rejoin".to_owned());
+        if world.rejoins_fail > 0 {
+            world.rejoins_fail -= 1;
+            return Err("no memory".to_owned());
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, _patience: Duration) {}
 }
 
 struct TestRecords {

@@ -32,6 +32,7 @@ enum Act {
     ClientError(u32),
     StartFound,
     SeeksFail(usize),
+    ConsumerFails,
 }
 
 fn acts() -> impl Strategy<Value = Vec<Act>> {
@@ -58,6 +59,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         1 => partition.prop_map(Act::ClientError),
         4 => Just(Act::StartFound),
         1 => (1usize..4).prop_map(Act::SeeksFail),
+        1 => Just(Act::ConsumerFails),
     ];
     // Most runs are not stopped in the middle.
     let last = prop_oneof![3 => Just(Act::WriterOk), 1 => Just(Act::Stop), 1 => Just(Act::StopNow)];
@@ -72,6 +74,7 @@ fn act(world: &mut World, act: Act) {
     let held = |world: &World, id: u32| world.position.contains_key(&PartitionId(id));
     let pending = |world: &World, id: u32| world.pending_revokes.iter().flatten().any(|pending| *pending == PartitionId(id));
     match act {
+        Act::Assign(_) if world.rejoining => {}
         // The group hands nothing out while a revoke waits, and the broker tells no offset while a transaction with it is open.
         Act::Assign(id) if !held(world, id) && world.pending_revokes.is_empty() && world.tasks.is_empty() => world.assign(&[id]),
         Act::Revoke(id) if held(world, id) && world.pending_revokes.is_empty() => world.revoke(&[id]),
@@ -113,6 +116,8 @@ fn act(world: &mut World, act: Act) {
         Act::Reload(policy) => world.event(Event::PluginsReady(Plan { policy })),
         Act::Time(millis) => world.pass_time(Duration::from_millis(millis)),
         Act::StartFound => world.start_found(),
+        Act::ConsumerFails if !world.rejoining => world.consumer_fails(),
+        Act::ConsumerFails => {}
         Act::SeeksFail(times) => world.refused_seeks = times,
         Act::ClientError(id) => {
             let error = crate::consume::ReadError::Other("asked".to_owned());

@@ -73,6 +73,8 @@ pub(super) struct World {
     pub(super) resolving: VecDeque<(PartitionId, u64)>,
     /// What the group metadata says.
     pub(super) fence: Option<Fence>,
+    /// The consumer can't go on, and there is no new one yet.
+    pub(super) rejoining: bool,
     /// So many seeks and re-pointings fail.
     pub(super) refused_seeks: usize,
     /// Revoke events that wait for their answer.
@@ -113,6 +115,7 @@ impl World {
             silent: BTreeSet::new(),
             resolving: VecDeque::new(),
             fence: Some(fence()),
+            rejoining: false,
             refused_seeks: 0,
             pending_revokes: VecDeque::new(),
             lanes: BTreeMap::new(),
@@ -175,6 +178,15 @@ impl World {
         let ids: Vec<PartitionId> = partitions.iter().map(|id| PartitionId(*id)).collect();
         self.pending_revokes.push_back(ids.clone());
         self.event(Event::Lost(ids));
+    }
+
+    /// The client can't go on: it forgets everything that it holds, and answers no event any more.
+    pub(super) fn consumer_fails(&mut self) {
+        self.position.clear();
+        self.silent.clear();
+        self.pending_revokes.clear();
+        self.rejoining = true;
+        self.event(Event::ConsumerFailed { message: "fatal".to_owned(), fenced: false, forbidden: false });
     }
 
     /// Reads up to `most` records of a partition, as far as the machine wants them and the client gives any.

@@ -188,7 +188,7 @@ fn d4_a_stop_does_not_wait_for_a_commit_that_hangs() {
     world.event(Event::Stop);
     world.pass_time(seconds(8));
     assert_eq!(world.outcome, None, "an answer at the deadline is waited for");
-    world.pass_time(seconds(2));
+    world.pass_time(Duration::from_millis(500));
     assert_eq!(world.outcome, Some(Outcome::StoppedUncommitted));
 }
 
@@ -198,10 +198,10 @@ fn d4_neither_a_stop_nor_a_second_one_waits_for_an_abort_that_hangs() {
     for at_once in [false, true] {
         let mut world = holding(AnyTime, &[0], 5);
         world.event(Event::Stop);
-        let mut left = seconds(10);
+        let mut left = Duration::from_millis(8_500);
         if at_once {
             world.event(Event::StopNow);
-            left = seconds(2);
+            left = Duration::from_millis(1_500);
         }
         world.pass_time(left - Duration::from_millis(1));
         assert_eq!((aborts(&world), world.outcome.clone()), (1, None));

@@ -233,7 +233,59 @@ fn a_lost_partition_that_comes_back_is_not_moved_by_the_commit_of_its_earlier_ti
 }
 
 #[test]
-fn a_fatal_consumer_gives_up_everything_without_a_hook_and_ends() {
+fn d15_after_a_fatal_error_everything_is_given_up_without_a_hook_and_a_new_consumer_goes_on() {
+    for at in EVERYWHERE {
+        let mut world = at.world();
+        let hooks = world.hooks().len();
+        world.consumer_fails();
+        assert!(world.machine.owned().next().is_none(), "{at:?}");
+        world.settle();
+        assert_eq!((world.hooks().len(), world.rejoining, world.outcome.clone()), (hooks, false, None), "{at:?}");
+        world.assign(&[0, 1]);
+        world.fetch(0, 5);
+        world.settle();
+        let committed = world.broker[&id(0)];
+        assert!(world.visible[&id(0)].iter().copied().eq(0..committed), "{at:?}: {:?}", world.visible);
+    }
+}
+
+#[test]
+fn d15_consumers_that_fail_again_and_again_end_the_process() {
+    let rejoins = |world: &World| world.saw(|effect| matches!(effect, Effect::Rejoin));
+    let mut world = World::new(AnyTime);
+    for (attempt, pause) in [100, 1_000, 5_000].map(Duration::from_millis).into_iter().enumerate() {
+        world.consumer_fails();
+        world.pass_time(pause - Duration::from_millis(1));
+        assert_eq!(rejoins(&world), attempt);
+        world.pass_time(Duration::from_millis(1));
+        assert_eq!(rejoins(&world), attempt + 1);
+    }
+    world.consumer_fails();
+    world.settle();
+    assert!(matches!(&world.outcome, Some(Outcome::Consumer { message, .. }) if message == "fatal"), "{:?}", world.outcome);
+    // A failure now and then is none too many.
+    let mut world = World::new(AnyTime);
+    for _ in 0..10 {
+        world.consumer_fails();
+        world.pass_time(Duration::from_secs(101));
+    }
+    assert_eq!((rejoins(&world), world.outcome), (10, None));
+}
+
+#[test]
+fn d15_a_stop_does_not_wait_for_a_new_consumer() {
+    let mut world = At::Running.world();
+    world.consumer_fails();
+    world.event(Event::Stop);
+    world.lanes_stop();
+    world.writer_finishes();
+    assert_eq!(world.outcome, Some(Outcome::StoppedUncommitted));
+    world.pass_time(Duration::from_secs(6));
+    assert_eq!(world.saw(|effect| matches!(effect, Effect::Rejoin)), 0);
+}
+
+#[test]
+fn a_fenced_consumer_gives_up_everything_without_a_hook_and_ends() {
     for at in EVERYWHERE {
         let mut world = at.world();
         let hooks = world.hooks().len();

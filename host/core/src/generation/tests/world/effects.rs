@@ -66,6 +66,10 @@ impl World {
             Effect::Report(Report::Repeated { partition, .. }) => {
                 panic!("a record of {partition:?} came twice, without a reason")
             }
+            Effect::Rejoin => {
+                assert!(self.rejoining, "a consumer that can go on is replaced");
+                self.rejoining = false;
+            }
             Effect::Finish(outcome) => self.outcome = Some(outcome),
             Effect::ResolveStart { partition, tenure } => self.resolving.push_back((partition, tenure)),
             Effect::Discard(_) | Effect::Resume { .. } | Effect::Report(_) => {}

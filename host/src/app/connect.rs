@@ -1,0 +1,153 @@
+//! A host from its configuration, all but the plugins: who it is, its clients, its bounds.
+
+use super::host::Parts;
+use super::inbox::Inbox;
+use super::outcome;
+use super::{refused, topics};
+use crate::cli::Problem;
+use crate::config::{Config, show_duration};
+use crate::exit::Exit;
+use crate::identity::Identity;
+use crate::kafka::{
+    Cluster, KafkaConsumer, KafkaProducer, KafkaSettings, KafkaStarts, Names, StartCheckError, check_cluster,
+    fetch_bytes_per_partition,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use tidegate_core::driver::Answer;
+use tidegate_core::generation::Settings;
+use tidegate_core::lane::Chain;
+use tidegate_core::plugin::Cancel;
+
+/// How long the start waits for a broker that does not answer.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of outputs that may wait in the producer.
+const PRODUCE_BYTES: usize = 128 << 20;
+
+/// A host that can run: connected to Kafka, what a predecessor left open is aborted, and nothing is read yet.
+pub struct Ready {
+    /// What it is made of.
+    pub parts: Parts<KafkaConsumer, KafkaProducer>,
+    /// Names of the partitions in the outcome of its run.
+    pub names: Arc<Names>,
+    /// Who it is: another process may be the same from when this is dropped, so it is kept until the run is over.
+    pub identity: Identity,
+}
+
+/// Connects a host that does to records what `chain` says. `cancel` is what the transforms of the chain look at.
+///
+/// # Errors
+/// What is wrong, with the exit code that says so.
+pub fn connect(config: &Config, chain: Arc<Chain>, cancel: Arc<Cancel>) -> Result<Ready, Problem> {
+    let cluster = check_brokers(config)?;
+    let identity = identity(config)?;
+    let mut settings = kafka_settings(config, &identity.transactional_id(&config.input.group));
+    settings.fetch_bytes = fetch_bytes_per_partition(bytes(config.buffer), cluster.inputs.len());
+    let names = Arc::new(Names::default());
+    // The producer first: making it aborts what a predecessor with this id left open, before anything is read (rule R48).
+    let producer = KafkaProducer::new(&settings, Arc::new(topics(config)), Arc::clone(&names), START_PATIENCE)
+        .map_err(|error| outcome::producer(&error))?;
+    let nudge = producer.nudge();
+    let consumer = KafkaConsumer::new(&settings, Arc::clone(&names)).map_err(|error| refused(&error))?;
+    let waker = consumer.waker();
+    let inbox = Inbox::new(move || waker.wake());
+    let starts = starts(config, &settings, cluster, &inbox)?;
+    let parts = Parts {
+        consumer,
+        producer,
+        transaction_timeout: config.transaction_timeout,
+        chain,
+        settings: machine_settings(config),
+        cancel,
+        inbox,
+        resolve_start: Box::new(move |partition, name, tenure| starts.resolve(partition, name, tenure)),
+        nudge: Box::new(move || nudge.nudge()),
+        stuck: Box::new(|what| {
+            tracing::error!(
+                "{what}: the watchdog ends the process; what it left open is aborted by the next start with this identity"
+            );
+            std::process::exit(Exit::Watchdog.code().into());
+        }),
+    };
+    Ok(Ready { parts, names, identity })
+}
+
+/// Asks the brokers for what a run needs of them.
+pub(super) fn check_brokers(config: &Config) -> Result<Cluster, Problem> {
+    let settings = kafka_settings(config, &format!("{}-check", config.input.group));
+    let outputs = topics(config);
+    tracing::info!(brokers = config.kafka.brokers.join(","), "asking the brokers");
+    let cluster = check_cluster(&settings, outputs.names(), START_PATIENCE).map_err(|error| unusable(&error))?;
+    match cluster.max_transaction_timeout {
+        Some(most) if most < config.transaction_timeout => Err(Problem {
+            message: format!(
+                "the brokers allow transactions of {} at most (`transaction.max.timeout.ms`), and this pipeline needs {}: shorten \
+                 `commit-interval`, `generation-limit` or `stop-timeout`, or raise it on the brokers",
+                show_duration(most),
+                show_duration(config.transaction_timeout)
+            ),
+            exit: Exit::Configuration,
+        }),
+        Some(_) | None => Ok(cluster),
+    }
+}
+
+fn identity(config: &Config) -> Result<Identity, Problem> {
+    let claimed = Identity::claim(config.identity.as_deref(), &config.state_folder, &config.input.group);
+    let identity = claimed.map_err(|error| Problem { message: error.to_string(), exit: Exit::Configuration })?;
+    if identity.is_on_generated_host() {
+        tracing::warn!(
+            identity = identity.name(),
+            "the host name looks generated: after a restart under another name, what this host left open blocks readers until its \
+             transaction times out; set `identity` to something that stays"
+        );
+    }
+    Ok(identity)
+}
+
+fn kafka_settings(config: &Config, transactional_id: &str) -> KafkaSettings {
+    KafkaSettings {
+        brokers: config.kafka.brokers.clone(),
+        group: config.input.group.clone(),
+        topics: config.input.topics.clone(),
+        properties: config.kafka.properties.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        transactional_id: transactional_id.to_owned(),
+        transaction_timeout: config.transaction_timeout,
+        fetch_bytes: fetch_bytes_per_partition(bytes(config.buffer), 1),
+        produce_bytes: PRODUCE_BYTES,
+    }
+}
+
+fn machine_settings(config: &Config) -> Settings {
+    Settings {
+        commit_interval: config.commit_interval,
+        limit_time: config.generation_limit.time,
+        limit_records: config.generation_limit.records,
+        budget: config.budget,
+        stop_timeout: config.stop_timeout,
+        max_poll_interval: config.max_poll_interval,
+        buffer_bytes: bytes(config.buffer),
+        threads: config.threads,
+    }
+}
+
+fn starts(config: &Config, settings: &KafkaSettings, cluster: Cluster, inbox: &Inbox) -> Result<KafkaStarts, Problem> {
+    let inbox = inbox.clone();
+    let tell = Box::new(move |found: crate::kafka::StartFound| {
+        inbox.send(Answer::Start { partition: found.partition, tenure: found.tenure, offset: found.result });
+    });
+    KafkaStarts::new(settings, config.input.start, cluster.inputs, tell).map_err(|error| refused(&error))
+}
+
+fn unusable(error: &StartCheckError) -> Problem {
+    let exit = match error {
+        StartCheckError::Unreachable { .. } => Exit::Unreachable,
+        StartCheckError::MissingTopics { .. } | StartCheckError::Settings(_) => Exit::Configuration,
+        StartCheckError::Forbidden { .. } => Exit::Forbidden,
+    };
+    Problem { message: error.to_string(), exit }
+}
+
+fn bytes(size: u64) -> usize {
+    usize::try_from(size).unwrap_or(usize::MAX)
+}
