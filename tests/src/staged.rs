@@ -114,6 +114,10 @@ pub struct StagedProducer<P>(pub P, pub std::sync::Arc<Stage>);
 impl<P: TransactionalProducer> TransactionalProducer for StagedProducer<P> {
     type Group = P::Group;
 
+    fn is_transactional(&self) -> bool {
+        self.0.is_transactional()
+    }
+
     fn begin(&mut self) -> Result<(), ProducerError> {
         self.0.begin()
     }

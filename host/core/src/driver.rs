@@ -142,6 +142,7 @@ impl<C: Consumer, P: Ports<C::Group>> Driver<C, P> {
                 Event::Prepared { epoch, offsets, outputs, fence }
             }
             Answer::Writer(WriterAnswer::Committed { epoch }) => Event::Committed { epoch },
+            Answer::Writer(WriterAnswer::Refused { epoch, message }) => Event::Refused { epoch, message },
             Answer::Writer(WriterAnswer::Failed { epoch, error }) => Event::WriterFailed { epoch, error },
             Answer::Writer(WriterAnswer::Aborted { epoch, committed }) => Event::Aborted { epoch, committed },
             Answer::Writer(WriterAnswer::AbortFailed { epoch, error }) => Event::AbortFailed { epoch, error },

@@ -123,6 +123,8 @@ struct Trouble {
     /// Refused commits in a row, and since when.
     refusals: u32,
     refused_since: Option<Instant>,
+    /// The group takes no offsets: not again before, unless a rebalance event comes.
+    commit_again_at: Option<Instant>,
     /// Runs of a record, or of a hook, that ended a generation.
     reruns: BTreeMap<(PartitionId, Option<Offset>), u32>,
     /// When producers were replaced, of late. The same of consumers.
@@ -223,7 +225,9 @@ impl Generation {
             | Event::Sought { epoch, .. }
             | Event::Repointed { epoch, .. } => Some(*epoch) != current,
             // A commit that was on its way when its generation was given up still counts (decision D5).
-            Event::Committed { epoch } | Event::WriterFailed { epoch, .. } => Some(*epoch) != current.or(given_up),
+            Event::Committed { epoch } | Event::Refused { epoch, .. } | Event::WriterFailed { epoch, .. } => {
+                Some(*epoch) != current.or(given_up)
+            }
             Event::LaneStopped { epoch, .. } | Event::Aborted { epoch, .. } | Event::AbortFailed { epoch, .. } => {
                 Some(*epoch) != given_up
             }
@@ -261,6 +265,7 @@ impl Generation {
             Event::LaneStopped { thread, .. } => self.lane_stopped(thread),
             Event::Prepared { offsets, outputs, fence, .. } => self.prepared(offsets, outputs, fence.as_ref(), now),
             Event::Committed { epoch } => self.committed(epoch, now),
+            Event::Refused { message, .. } => self.refused_for_now(message, now),
             Event::WriterFailed { error, .. } => self.writer_failed(error, now),
             Event::Aborted { committed, .. } => self.aborted(&committed),
             Event::AbortFailed { error, .. } => self.abort_failed(error, now),

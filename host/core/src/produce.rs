@@ -24,9 +24,11 @@ pub enum ErrorClass {
     Retriable,
     /// The transaction must be aborted; the producer goes on.
     Abortable,
-    /// The group refused the offsets of this member: abort, rewind, go on (rule R38). Not an alarm.
+    /// The group refused the offsets, since it is between two generations or has gone on to another: they may be sent again, with new
+    /// metadata (rule R38). Normal at a join, not an alarm. What was produced stands where there is no transaction, and has to be aborted
+    /// and produced again where there is one.
     StaleMember,
-    /// As [`ErrorClass::StaleMember`], and the member is known to be out of the group: nothing is read until the next rebalance.
+    /// The member is known to be out of the group: abort, rewind, and nothing is read until the next rebalance.
     UnknownMember,
     /// An output was refused for good by the broker: it is larger than the topic allows, say. The transaction must be aborted, and would
     /// fail again.
@@ -57,6 +59,9 @@ pub struct ProducerError {
 pub trait TransactionalProducer {
     /// The metadata of the consumer group.
     type Group: Send + 'static;
+
+    /// Whether what is produced counts only with the commit, and an abort takes it back.
+    fn is_transactional(&self) -> bool;
 
     /// Begins a transaction.
     ///

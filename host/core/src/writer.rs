@@ -3,9 +3,11 @@
 //! A batch's outputs and its next offset enter a transaction as one step; commits happen between batches only; what is stale is dropped
 //! here. [`Writer`] runs on the thread that calls it; its calls to the producer may block up to the deadline that a command gives.
 
+mod kept;
 #[cfg(test)]
 mod tests;
 
+use self::kept::Kept;
 use crate::lane::OutputBatch;
 use crate::produce::{ErrorClass, ProducerError, Queued, TransactionalProducer};
 use crate::record::{Epoch, Offset, PartitionId};
@@ -78,7 +80,14 @@ pub enum WriterAnswer {
         /// The generation.
         epoch: Epoch,
     },
-    /// It is not.
+    /// It is not: the group takes no offsets for now. Everything that was prepared is in the next transaction, or still in front of it.
+    Refused {
+        /// The generation.
+        epoch: Epoch,
+        /// What the client said.
+        message: String,
+    },
+    /// It is not, and nothing more goes into it.
     Failed {
         /// The generation.
         epoch: Epoch,
@@ -138,6 +147,8 @@ pub struct Writer<P: TransactionalProducer> {
     begun: Option<Instant>,
     offsets: BTreeMap<PartitionId, Offset>,
     outputs: u64,
+    /// The batches of the transaction, for the case that the group refuses its offsets.
+    kept: Kept,
     transaction_timeout: Duration,
 }
 
@@ -166,6 +177,7 @@ impl<P: TransactionalProducer> Writer<P> {
             begun: None,
             offsets: BTreeMap::new(),
             outputs: 0,
+            kept: Kept::default(),
             transaction_timeout,
         }
     }
@@ -189,6 +201,7 @@ impl<P: TransactionalProducer> Writer<P> {
                 if epoch > self.given_up && self.state == State::Prepared {
                     let answer = match self.commit(&offsets, &group, deadline, port) {
                         Ok(()) => WriterAnswer::Committed { epoch },
+                        Err(error) if error.class == ErrorClass::StaleMember => self.refused(epoch, error, deadline, port),
                         Err(error) => self.failed(epoch, error, port.now()),
                     };
                     port.answer(answer);
@@ -253,6 +266,9 @@ impl<P: TransactionalProducer> Writer<P> {
                 self.outputs += batch.outputs.len() as u64;
                 let next = self.offsets.entry(batch.partition).or_insert(batch.next);
                 *next = batch.next.max(*next);
+                if self.producer.is_transactional() {
+                    self.kept.add(batch);
+                }
             }
             Ok(false) => self.queue.push_front(batch),
             Err(error) => {
@@ -333,6 +349,23 @@ impl<P: TransactionalProducer> Writer<P> {
         Ok(())
     }
 
+    /// The group took no offsets. Where outputs are delivered already, only the offsets go again. A transaction that was refused can't be
+    /// committed any more: its outputs move to the next one, from here, so that no plugin has to make them again.
+    fn refused(&mut self, epoch: Epoch, error: ProducerError, deadline: Instant, port: &dyn WriterPort) -> WriterAnswer {
+        if self.producer.is_transactional() {
+            let Some(batches) = self.kept.take() else { return self.failed(epoch, error, port.now()) };
+            if let Err(error) = retried(deadline, port, |left| self.producer.abort(left)) {
+                return self.failed(epoch, demote(error, ErrorClass::Fatal), port.now());
+            }
+            self.reset();
+            for batch in batches.into_iter().rev() {
+                self.queue.push_front(batch);
+            }
+        }
+        self.state = State::Writing;
+        WriterAnswer::Refused { epoch, message: error.message }
+    }
+
     fn abort(&mut self, epoch: Epoch, deadline: Instant, port: &dyn WriterPort) -> Result<(), ProducerError> {
         self.give_up(epoch);
         if self.state == (State::Failed { abortable: false }) {
@@ -380,6 +413,7 @@ impl<P: TransactionalProducer> Writer<P> {
         self.begun = None;
         self.offsets.clear();
         self.outputs = 0;
+        self.kept.clear();
     }
 
     /// Notes a failure, and makes the answer of it.
@@ -388,6 +422,7 @@ impl<P: TransactionalProducer> Writer<P> {
         let abortable = !matches!(error.class, ErrorClass::Fatal | ErrorClass::Fenced | ErrorClass::Retriable);
         self.state = State::Failed { abortable };
         self.queue.clear();
+        self.kept.clear();
         self.at = 0;
         WriterAnswer::Failed { epoch, error }
     }

@@ -336,6 +336,10 @@ fn cause(client: &Client, mut fault: Fault) -> Fault {
 impl TransactionalProducer for KafkaProducer {
     type Group = GroupMetadata;
 
+    fn is_transactional(&self) -> bool {
+        true
+    }
+
     fn begin(&mut self) -> Result<(), ProducerError> {
         let client = self.client()?;
         client.context().forget_failure();

@@ -22,6 +22,7 @@ pub fn log(report: &Report, names: Names<'_>) {
         Report::Committed { epoch, outputs, took } => {
             tracing::debug!(generation = epoch.0, outputs, commit_ms = millis(*took), "transaction committed");
         }
+        Report::Refused { message } => tracing::debug!("the group takes no offsets for now, they go again: {message}"),
         Report::Refusals(count) => tracing::warn!(
             count,
             "the group has refused every commit of late: are the hosts of the group overloaded, or is `max.poll.interval.ms` too short?"

@@ -10,6 +10,9 @@ use crate::record::{Epoch, Offset, PartitionId};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+/// Between a refused commit and the next attempt where that can't wait for the interval: long enough for a join to get on, and short
+/// against the time that the others of the group wait.
+const REFUSED_PAUSE: Duration = Duration::from_millis(50);
 /// Refusals in a row after which people are told.
 const REFUSALS_TO_TELL: u32 = 5;
 /// New producers, or consumers, and within which time, before the process gives up (decisions D11, D15).
@@ -19,7 +22,7 @@ const REPLACEMENTS_WITHIN: Duration = Duration::from_secs(300);
 impl Generation {
     /// Asks the writer to prepare where a commit in the middle of a generation, or of starts, is due.
     pub(super) fn prepare_if_due(&mut self, now: Instant) -> bool {
-        if !matches!(self.commit, Commit::Idle) || self.trouble.unknown_member {
+        if !self.may_prepare() {
             return false;
         }
         let due = self.commit_due().is_some_and(|at| now >= at);
@@ -31,6 +34,11 @@ impl Generation {
         }
         self.prepare(now + self.settings.budget, now);
         true
+    }
+
+    /// Whether a commit can begin: none is under way, and the group takes offsets as far as is known.
+    pub(super) fn may_prepare(&self) -> bool {
+        matches!(self.commit, Commit::Idle) && !self.trouble.unknown_member && self.trouble.commit_again_at.is_none()
     }
 
     pub(super) fn prepare(&mut self, deadline: Instant, now: Instant) {
@@ -193,7 +201,25 @@ impl Generation {
         open.map(|(partition, marks)| (partition, marks.admitted)).collect()
     }
 
-    /// The group did not take the offsets: abort, rewind, go on (rule R38). Normal, unless it goes on.
+    /// The group is between two generations. The generation goes on all the same, also when it is ending: the writer has kept what it
+    /// had, and what it prepares next holds that too. Normal at a join, unless it goes on.
+    pub(super) fn refused_for_now(&mut self, message: String, now: Instant) {
+        if let Phase::Aborting(aborting) = &mut self.phase {
+            // Nothing of this commit is on its way any more, and what the writer kept goes with its generation.
+            aborting.sent = None;
+            return;
+        }
+        self.commit = Commit::Idle;
+        self.run.uncommitted_since = Some(now);
+        self.trouble.commit_again_at = Some(now + REFUSED_PAUSE);
+        let then = self.after_refusal(Outcome::RefusedTooLong, now);
+        match then {
+            Then::GoOn => self.report(Report::Refused { message }),
+            Then::Finish(_) => self.abort(AbortCause::Refused(message), 0, then, now),
+        }
+    }
+
+    /// The member is not one that may commit: abort, rewind, go on (rule R38). Normal, unless it goes on.
     fn refused(&mut self, message: String, now: Instant) {
         let then = self.after_refusal(Outcome::RefusedTooLong, now);
         self.abort(AbortCause::Refused(message), 0, then, now);

@@ -193,6 +193,11 @@ pub enum Report {
         /// Since the writer was asked to prepare.
         took: Duration,
     },
+    /// The group takes no offsets for now; they go again.
+    Refused {
+        /// What the client said.
+        message: String,
+    },
     /// The group has refused offsets of this member several times in a row.
     Refusals(u32),
     /// A record came again that was admitted already: it was dropped (rule R11).

@@ -106,6 +106,7 @@ impl Generation {
         let drained = self.drained();
         let reason = self.wants_end(now);
         let idle = matches!(self.commit, Commit::Idle);
+        let may_prepare = self.may_prepare();
         let threads: BTreeSet<usize> = self.threads.all().collect();
         let epoch = self.epoch;
         let Phase::Ending(ending) = &mut self.phase else { return false };
@@ -122,6 +123,12 @@ impl Generation {
                 let hook = now.saturating_duration_since(*since);
                 let deadline = ending.deadline;
                 ending.step = Step::Closing { hook, since: now };
+                self.prepare(deadline, now);
+                true
+            }
+            Step::Closing { .. } if may_prepare => {
+                // The group refused the closing commit, and may take it now.
+                let deadline = ending.deadline;
                 self.prepare(deadline, now);
                 true
             }
@@ -186,7 +193,8 @@ impl Generation {
     pub(super) fn commit_due(&self) -> Option<Instant> {
         let since = self.run.uncommitted_since?;
         let running = matches!(self.phase, Phase::Running) && matches!(self.commit, Commit::Idle);
-        (running && self.plan.policy == CommitPolicy::AnyTime).then(|| since + self.settings.commit_interval)
+        let due = since + self.settings.commit_interval;
+        (running && self.plan.policy == CommitPolicy::AnyTime).then(|| self.trouble.commit_again_at.map_or(due, |at| at.max(due)))
     }
 }
 

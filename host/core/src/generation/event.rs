@@ -93,6 +93,13 @@ pub enum Event {
         /// Its generation.
         epoch: Epoch,
     },
+    /// The group takes no offsets for now. What was prepared is kept, and is part of what is prepared next.
+    Refused {
+        /// Its generation.
+        epoch: Epoch,
+        /// What the client said.
+        message: String,
+    },
     /// The transaction can't be committed, or the producer failed in the middle of one.
     WriterFailed {
         /// Its generation.

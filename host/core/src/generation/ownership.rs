@@ -15,7 +15,7 @@ const SEEK_PAUSE: Duration = Duration::from_millis(50);
 
 impl Generation {
     pub(super) fn assigned(&mut self, partitions: &[PartitionId]) {
-        self.trouble.unknown_member = false;
+        self.group_moved();
         if partitions.is_empty() {
             return;
         }
@@ -30,14 +30,20 @@ impl Generation {
         self.report(Report::Assigned(partitions.to_vec()));
     }
 
-    pub(super) fn revoked(&mut self, partitions: Vec<PartitionId>, now: Instant) {
+    /// A rebalance event: the member is in a generation again, and its offsets may be taken.
+    fn group_moved(&mut self) {
         self.trouble.unknown_member = false;
+        self.trouble.commit_again_at = None;
+    }
+
+    pub(super) fn revoked(&mut self, partitions: Vec<PartitionId>, now: Instant) {
+        self.group_moved();
         self.wishes.revoked.push(partitions);
         self.shorten(now + self.settings.budget, now);
     }
 
     pub(super) fn lost(&mut self, partitions: Vec<PartitionId>, now: Instant) {
-        self.trouble.unknown_member = false;
+        self.group_moved();
         self.effects.push(Effect::Release(partitions.clone()));
         self.gone(partitions, AbortCause::Lost, now);
     }
@@ -71,7 +77,7 @@ impl Generation {
         let partitions: Vec<PartitionId> = self.owned().collect();
         if !fenced && !forbidden && one_more(&mut self.trouble.rejoins, now) {
             self.wishes.revoked.clear();
-            self.trouble.unknown_member = false;
+            self.group_moved();
             let pause = pause(u32::try_from(self.trouble.rejoins.len()).unwrap_or(u32::MAX));
             self.trouble.rejoin_at = Some(now + pause);
             self.report(Report::ConsumerReplaced { message: message.clone(), pause });

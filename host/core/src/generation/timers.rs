@@ -1,7 +1,7 @@
 //! Deadlines: when the machine wants to be asked again, and what it does then.
 
 use super::effect::Outcome;
-use super::state::{Phase, Step, Then};
+use super::state::{Commit, Phase, Step, Then};
 use super::{Effect, Generation, Trouble};
 use std::time::{Duration, Instant};
 
@@ -15,15 +15,16 @@ impl Generation {
             Phase::Running => self.limit_time_at(),
             Phase::Ending(ending) => match ending.step {
                 Step::Draining | Step::Hooking { .. } => Some(ending.drain_by),
-                // The writer keeps to the deadline by itself.
-                Step::Closing { .. } => None,
+                // The writer keeps to the deadline by itself; between two attempts at a commit nobody else does.
+                Step::Closing { .. } => matches!(self.commit, Commit::Idle).then_some(ending.deadline),
             },
             Phase::Aborting(aborting) => aborting.lanes_by.filter(|_| !aborting.lanes.is_empty()),
             Phase::Finished => None,
         };
-        let Trouble { seek_again_at, repoint_again_at, resume_at, rejoin_at, .. } = self.trouble;
+        let Trouble { seek_again_at, repoint_again_at, resume_at, rejoin_at, commit_again_at, .. } = self.trouble;
         let stop = self.stop_overdue_at();
-        [phase, self.commit_due(), seek_again_at, repoint_again_at, resume_at, rejoin_at, stop].into_iter().flatten().min()
+        let troubles = [seek_again_at, repoint_again_at, resume_at, rejoin_at, commit_again_at];
+        [phase, self.commit_due(), stop].into_iter().chain(troubles).flatten().min()
     }
 
     /// When a stop waits no longer: not for a call of the writer either, which may hang with a deadline of before the stop (FACTS D8). What
@@ -50,7 +51,8 @@ impl Generation {
             return self.stop_overdue();
         }
         let trouble = &mut self.trouble;
-        for timer in [&mut trouble.resume_at, &mut trouble.seek_again_at, &mut trouble.repoint_again_at] {
+        let Trouble { resume_at, seek_again_at, repoint_again_at, commit_again_at, .. } = trouble;
+        for timer in [resume_at, seek_again_at, repoint_again_at, commit_again_at] {
             *timer = timer.filter(|at| now < *at);
         }
         if trouble.rejoin_at.is_some_and(|at| now >= at) {
@@ -61,8 +63,10 @@ impl Generation {
             aborting.lanes_by = aborting.lanes_by.filter(|at| now < *at);
         }
         if let Phase::Ending(ending) = &self.phase
-            && now >= ending.drain_by
-            && matches!(ending.step, Step::Draining | Step::Hooking { .. })
+            && match ending.step {
+                Step::Draining | Step::Hooking { .. } => now >= ending.drain_by,
+                Step::Closing { .. } => matches!(self.commit, Commit::Idle) && now >= ending.deadline,
+            }
         {
             self.over_budget(now);
         }

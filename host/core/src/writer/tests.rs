@@ -3,7 +3,7 @@
 mod scene;
 
 use super::*;
-use ErrorClass::{Abortable, Fatal, Fenced, FencedInstance, Forbidden, Retriable, StaleMember, Undeliverable, UnknownMember};
+use ErrorClass::{Abortable, Fatal, Fenced, FencedInstance, Forbidden, Retriable, Undeliverable, UnknownMember};
 use scene::{BUDGET, Scene, TRANSACTION_TIMEOUT, aborted, classes, pairs, prepared};
 
 #[test]
@@ -302,7 +302,6 @@ fn a_commit_of_unknown_outcome_is_asked_again_and_never_aborted() {
 fn what_a_failed_commit_is_told_as_and_whether_its_transaction_can_be_aborted() {
     for (call, class, can_abort) in [
         ("send", Abortable, true),
-        ("send", StaleMember, true),
         ("send", UnknownMember, true),
         ("send", FencedInstance, true),
         ("send", Forbidden, true),
@@ -364,4 +363,96 @@ fn a_new_producer_whose_group_cannot_be_read_is_told_as_a_failure() {
     let mut scene = Scene::new();
     scene.fail("committed", Abortable);
     assert_eq!(classes(&scene.replace(1, &[0])), [Abortable]);
+}
+
+/// The answer to a commit that the group refuses.
+fn refused(epoch: u64) -> WriterAnswer {
+    WriterAnswer::Refused { epoch: Epoch(epoch), message: "send failed".to_owned() }
+}
+
+#[test]
+fn d9_a_refused_transaction_moves_to_the_next_one_whole_and_in_order() {
+    let mut scene = Scene::new();
+    scene.batch(1, 0, 10, &["a", "b"]);
+    scene.batch(1, 1, 7, &[]);
+    scene.prepare(1);
+    scene.fail("send", ErrorClass::StaleMember);
+    assert_eq!(scene.commit(1, &[(0, 10), (1, 7)]), [refused(1)]);
+    scene.batch(1, 0, 11, &["c"]);
+    assert_eq!(scene.prepare(1), [prepared(1, &[(0, 11), (1, 7)], 3)]);
+    assert_eq!(scene.commit(1, &[(0, 11), (1, 7)]), [WriterAnswer::Committed { epoch: Epoch(1) }]);
+    assert_eq!(scene.produced(), ["a", "b", "a", "b", "c"]);
+    let after = scene.calls().iter().position(|call| call == "abort").map(|at| scene.calls().split_off(at));
+    let expected =
+        ["abort", "begin", "produce a", "produce b", "produce c", "flush", "send [(0, 11), (1, 7)] for group", "commit"];
+    assert_eq!(after, Some(expected.map(String::from).to_vec()), "the first transaction is gone before the second begins");
+}
+
+#[test]
+fn d9_a_transaction_that_is_refused_twice_moves_twice_and_one_that_was_committed_never() {
+    let mut scene = Scene::new();
+    for next in 1..3 {
+        scene.batch(1, 0, next, &["x"]);
+        scene.prepare(1);
+        scene.fail("send", ErrorClass::StaleMember);
+        assert_eq!(scene.commit(1, &[(0, next)]), [refused(1)]);
+    }
+    assert_eq!(scene.prepare(1), [prepared(1, &[(0, 2)], 2)]);
+    scene.commit(1, &[(0, 2)]);
+    scene.batch(1, 0, 3, &["y"]);
+    scene.prepare(1);
+    scene.fail("send", ErrorClass::StaleMember);
+    scene.commit(1, &[(0, 3)]);
+    assert_eq!(scene.prepare(1), [prepared(1, &[(0, 3)], 1)]);
+    assert_eq!(scene.produced(), ["x", "x", "x", "x", "x", "y", "y"]);
+}
+
+#[test]
+fn d9_a_refused_transaction_that_is_given_up_does_not_come_again() {
+    let mut scene = Scene::new();
+    scene.batch(1, 0, 1, &["a"]);
+    scene.prepare(1);
+    scene.fail("send", ErrorClass::StaleMember);
+    scene.commit(1, &[(0, 1)]);
+    assert_eq!(scene.abort(1), [aborted(1)]);
+    assert_eq!(scene.prepare(2), [prepared(2, &[], 0)]);
+    assert_eq!(scene.produced(), ["a"]);
+}
+
+#[test]
+fn d9_a_refused_transaction_that_is_too_large_to_hold_fails_and_can_be_aborted() {
+    let mut scene = Scene::new();
+    let large = "x".repeat(1 << 20);
+    for next in 1..70 {
+        scene.batch(1, 0, next, &[&large]);
+        scene.run();
+    }
+    scene.prepare(1);
+    scene.fail("send", ErrorClass::StaleMember);
+    assert_eq!(classes(&scene.commit(1, &[(0, 69)])), [ErrorClass::StaleMember]);
+    assert_eq!(scene.abort(1), [aborted(1)]);
+}
+
+#[test]
+fn d9_where_a_refused_transaction_cannot_be_aborted_nothing_is_produced_again() {
+    let mut scene = Scene::new();
+    scene.batch(1, 0, 1, &["a"]);
+    scene.prepare(1);
+    scene.fail("send", ErrorClass::StaleMember);
+    scene.fail("abort", Fenced);
+    assert_eq!(classes(&scene.commit(1, &[(0, 1)])), [Fenced]);
+    assert_eq!(scene.produced(), ["a"]);
+}
+
+#[test]
+fn d18_without_transactions_only_the_offsets_of_a_refused_commit_go_again() {
+    let mut scene = Scene::without_transactions();
+    scene.batch(1, 0, 10, &["a"]);
+    scene.prepare(1);
+    scene.fail("commit", ErrorClass::StaleMember);
+    assert_eq!(scene.commit(1, &[(0, 10)]), [WriterAnswer::Refused { epoch: Epoch(1), message: "commit failed".to_owned() }]);
+    scene.batch(1, 1, 5, &["b"]);
+    assert_eq!(scene.prepare(1), [prepared(1, &[(0, 10), (1, 5)], 2)]);
+    assert_eq!(scene.commit(1, &[(0, 10), (1, 5)]), [WriterAnswer::Committed { epoch: Epoch(1) }]);
+    assert_eq!(scene.produced(), ["a", "b"]);
 }

@@ -27,6 +27,7 @@ enum Act {
     LaneStopped(usize),
     WriterOk,
     WriterFails(ErrorClass, bool),
+    WriterIsRefused,
     Reload(CommitPolicy),
     Time(u64),
     ClientError(u32),
@@ -54,6 +55,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         8 => (0usize..2).prop_map(Act::LaneStopped),
         16 => Just(Act::WriterOk),
         2 => (class, any::<bool>()).prop_map(|(class, took_effect)| Act::WriterFails(class, took_effect)),
+        4 => Just(Act::WriterIsRefused),
         1 => policy.prop_map(Act::Reload),
         8 => (1u64..400).prop_map(Act::Time),
         1 => partition.prop_map(Act::ClientError),
@@ -113,6 +115,7 @@ fn act(world: &mut World, act: Act) {
         }
         Act::WriterOk => world.writer_ok(),
         Act::WriterFails(class, took_effect) => world.writer_fails(class, took_effect),
+        Act::WriterIsRefused => world.writer_is_refused(),
         Act::Reload(policy) => world.event(Event::PluginsReady(Plan { policy })),
         Act::Time(millis) => world.pass_time(Duration::from_millis(millis)),
         Act::StartFound => world.start_found(),

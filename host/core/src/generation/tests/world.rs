@@ -343,6 +343,15 @@ impl World {
         }
     }
 
+    /// The group takes no offsets for now. What was prepared is prepared again with what comes next. Only a commit can meet that.
+    pub(super) fn writer_is_refused(&mut self) {
+        if let Some(Task::Commit(..)) = self.tasks.front()
+            && let Some(Task::Commit(epoch, _)) = self.tasks.pop_front()
+        {
+            self.event(Event::Refused { epoch, message: "asked".to_owned() });
+        }
+    }
+
     /// A search for a start has found it.
     pub(super) fn start_found(&mut self) {
         let Some((partition, tenure)) = self.resolving.pop_front() else { return };

@@ -46,6 +46,7 @@ struct Script {
     fails: VecDeque<(&'static str, ErrorClass)>,
     /// So many outputs fit in before a flush.
     room: usize,
+    transactional: bool,
     queued: usize,
     /// So many steps of a flush do not get done.
     unflushed: usize,
@@ -72,6 +73,10 @@ struct Scripted(Rc<RefCell<Script>>);
 
 impl TransactionalProducer for Scripted {
     type Group = &'static str;
+
+    fn is_transactional(&self) -> bool {
+        self.0.borrow().transactional
+    }
 
     fn begin(&mut self) -> Result<(), ProducerError> {
         self.0.borrow_mut().call("begin", "begin".to_owned(), Duration::ZERO)
@@ -173,6 +178,7 @@ impl Scene {
             produced: Vec::new(),
             fails: VecDeque::new(),
             room: usize::MAX,
+            transactional: true,
             queued: 0,
             unflushed: 0,
             group: Vec::new(),
@@ -183,6 +189,12 @@ impl Scene {
 
     pub(super) fn fail(&mut self, call: &'static str, class: ErrorClass) {
         self.script.borrow_mut().fails.push_back((call, class));
+    }
+
+    pub(super) fn without_transactions() -> Self {
+        let scene = Self::new();
+        scene.script.borrow_mut().transactional = false;
+        scene
     }
 
     pub(super) fn room(&mut self, outputs: usize) {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::consume::Fence;
-use crate::generation::tests::world::{error, fence, settings};
+use crate::generation::tests::world::{Task, error, fence, settings};
 use crate::generation::{AbortCause, Event};
 use crate::plugin::CommitPolicy::{AnyTime, GenerationEnd};
 use crate::produce::ErrorClass;
@@ -214,7 +214,75 @@ fn a_hook_may_commit_an_offset_that_is_committed_already() {
 }
 
 #[test]
-fn d9_a_refusal_is_rewound_and_the_host_goes_on() {
+fn d9_a_refused_commit_goes_again_and_the_generation_goes_on() {
+    let events: [fn(&mut World); 2] = [|world| world.pass_time(INTERVAL), |world| {
+        world.event(Event::Assigned(Vec::new()));
+        world.pass_time(INTERVAL);
+    }];
+    for event in events {
+        let mut world = due(&[0]);
+        world.writer_ok();
+        world.writer_is_refused();
+        assert!(world.tasks.is_empty(), "not at once");
+        assert!(appetite(&world, 0) > 0, "it goes on reading");
+        world.fetch(0, 3);
+        world.lanes_finish();
+        event(&mut world);
+        world.writer_finishes();
+        assert_eq!(committed(&world, 0), 7);
+        assert_eq!((ends(&world).len(), world.hooks().len()), (0, 0), "nothing is given up");
+    }
+}
+
+#[test]
+fn d9_a_refused_closing_commit_goes_again_and_partitions_go_after_it() {
+    for policy in [AnyTime, GenerationEnd] {
+        let mut world = holding(policy, &[0, 1], 4);
+        world.lanes_finish();
+        world.revoke(&[1]);
+        world.hooks_return();
+        world.writer_ok();
+        world.writer_is_refused();
+        assert!(!world.pending_revokes.is_empty(), "nothing goes without its commit");
+        world.settle();
+        assert_eq!((committed(&world, 0), committed(&world, 1)), (4, 4));
+        assert!(world.pending_revokes.is_empty());
+        assert_eq!(world.hooks().len(), 1, "the hook is not called again");
+        assert!(matches!(ends(&world).as_slice(), [EndKind::Committed(_)]), "{:?}", ends(&world));
+    }
+}
+
+#[test]
+fn d9_a_closing_commit_that_stays_refused_is_given_up_at_its_deadline() {
+    let mut world = holding(AnyTime, &[0, 1], 4);
+    world.lanes_finish();
+    world.revoke(&[1]);
+    world.hooks_return();
+    let begun = world.now;
+    while world.tasks.iter().all(|task| !matches!(task, Task::Abort(_))) {
+        world.writer_ok();
+        world.writer_is_refused();
+        assert!(world.now <= begun + settings().budget, "it must end");
+        world.pass_time(Duration::from_millis(10));
+    }
+    world.settle();
+    assert!(world.pending_revokes.is_empty());
+    assert_eq!(world.position[&PartitionId(0)], 0, "what stays is rewound");
+}
+
+#[test]
+fn d5_a_refused_commit_of_a_lost_generation_is_no_commit() {
+    let mut world = due(&[0, 1]);
+    world.writer_ok();
+    world.lose(&[1]);
+    world.writer_is_refused();
+    world.settle();
+    assert_eq!(committed(&world, 0), 0);
+    assert_eq!(world.position[&PartitionId(0)], 0);
+}
+
+#[test]
+fn d9_a_refused_transaction_that_cannot_be_moved_is_rewound_and_the_host_goes_on() {
     let mut world = due(&[0]);
     world.writer_ok();
     world.writer_fails(ErrorClass::StaleMember, false);
@@ -251,8 +319,7 @@ fn refuse(world: &mut World) {
     world.lanes_finish();
     world.pass_time(INTERVAL);
     world.writer_ok();
-    world.writer_fails(ErrorClass::StaleMember, false);
-    world.settle();
+    world.writer_is_refused();
 }
 
 #[test]
@@ -264,7 +331,7 @@ fn d9_five_refusals_in_a_row_are_told_and_a_commit_ends_the_row() {
     }
     world.fetch(0, 4);
     world.settle();
-    assert_eq!(committed(&world, 0), 4);
+    assert_eq!(committed(&world, 0), 20);
     for _ in 0..4 {
         refuse(&mut world);
     }
@@ -280,6 +347,7 @@ fn d9_refused_for_as_long_as_the_poll_interval_ends_the_process() {
     world.pass_time(settings().max_poll_interval);
     assert_eq!(world.outcome, None);
     refuse(&mut world);
+    world.settle();
     assert_eq!(world.outcome, Some(Outcome::RefusedTooLong));
 }
 
