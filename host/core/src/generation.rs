@@ -105,6 +105,8 @@ struct Run {
     fed: u64,
     /// Records answered.
     done: u64,
+    /// Of those, records that a commit covers.
+    committed: u64,
     /// Outputs committed.
     outputs: u64,
     /// When the first batch that no commit covers yet was done.

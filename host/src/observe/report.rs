@@ -71,7 +71,7 @@ fn ended(summary: &Summary, names: Names<'_>) {
         EndKind::Committed(reason) => ("committed", reason.name().to_owned()),
         EndKind::Aborted(cause) => ("aborted", abort_reason(cause, names)),
     };
-    let Summary { epoch, partitions, records, drained, discarded, outputs, drain, hook, close, .. } = summary;
+    let Summary { epoch, partitions, records, drained, discarded, again, outputs, drain, hook, close, .. } = summary;
     macro_rules! line {
         ($level:ident) => {
             tracing::$level!(
@@ -81,7 +81,8 @@ fn ended(summary: &Summary, names: Names<'_>) {
                 partitions,
                 records,
                 drained,
-                rewound = discarded,
+                rewound = discarded + again,
+                done_again = again,
                 outputs,
                 drain_ms = millis(*drain),
                 hook_ms = millis(*hook),

@@ -169,6 +169,7 @@ impl Generation {
             records: self.run.done,
             drained: 0,
             discarded: aborting.discarded,
+            again: self.run.done - self.run.committed,
             outputs: self.run.outputs,
             drain: Duration::ZERO,
             hook: Duration::ZERO,

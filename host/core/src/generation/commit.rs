@@ -10,11 +10,13 @@ use crate::record::{Epoch, Offset, PartitionId};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Between a refused commit and the next attempt where that can't wait for the interval: long enough for a join to get on, and short
-/// against the time that the others of the group wait.
+/// Between a refused commit and the next attempt, times the refusals in a row: long enough for a join to get on, and short against the
+/// time that the others of the group wait.
 const REFUSED_PAUSE: Duration = Duration::from_millis(50);
-/// Refusals in a row after which people are told.
+const LONGEST_REFUSED_PAUSE: Duration = Duration::from_secs(1);
+/// Refusals in a row after which people are told, when they have gone on for longer than a join takes.
 const REFUSALS_TO_TELL: u32 = 5;
+const REFUSED_TO_TELL: Duration = Duration::from_secs(3);
 /// New producers, or consumers, and within which time, before the process gives up (decisions D11, D15).
 const REPLACEMENTS: usize = 3;
 const REPLACEMENTS_WITHIN: Duration = Duration::from_secs(300);
@@ -90,7 +92,7 @@ impl Generation {
             Phase::Running | Phase::Ending(_) | Phase::Aborting(_) | Phase::Finished => now + self.settings.budget,
         };
         self.effects.push(Effect::Commit { epoch: self.epoch, offsets: offsets.clone(), deadline });
-        self.commit = Commit::Sent(Sent { since, offsets, outputs });
+        self.commit = Commit::Sent(Sent { since, offsets, outputs, done: self.run.done });
     }
 
     /// What must never be committed, whatever led to it.
@@ -142,6 +144,7 @@ impl Generation {
             self.trouble.reruns.retain(|(of, record), _| of != partition || record.is_none_or(|record| record >= *offset));
         }
         self.run.outputs += sent.outputs;
+        self.run.committed = self.run.committed.max(sent.done);
         self.trouble.refusals = 0;
         self.trouble.refused_since = None;
         let took = now.saturating_duration_since(sent.since);
@@ -211,8 +214,9 @@ impl Generation {
         }
         self.commit = Commit::Idle;
         self.run.uncommitted_since = Some(now);
-        self.trouble.commit_again_at = Some(now + REFUSED_PAUSE);
         let then = self.after_refusal(Outcome::RefusedTooLong, now);
+        let pause = REFUSED_PAUSE.saturating_mul(self.trouble.refusals).min(LONGEST_REFUSED_PAUSE);
+        self.trouble.commit_again_at = Some(now + pause);
         match then {
             Then::GoOn => self.report(Report::Refused { message }),
             Then::Finish(_) => self.abort(AbortCause::Refused(message), 0, then, now),
@@ -227,11 +231,12 @@ impl Generation {
 
     fn after_refusal(&mut self, too_long: Outcome, now: Instant) -> Then {
         self.trouble.refusals += 1;
-        if self.trouble.refusals.is_multiple_of(REFUSALS_TO_TELL) {
+        let since = *self.trouble.refused_since.get_or_insert(now);
+        let lasts = now.saturating_duration_since(since);
+        if self.trouble.refusals.is_multiple_of(REFUSALS_TO_TELL) && lasts >= REFUSED_TO_TELL {
             self.report(Report::Refusals(self.trouble.refusals));
         }
-        let since = *self.trouble.refused_since.get_or_insert(now);
-        if now.saturating_duration_since(since) >= self.settings.max_poll_interval { Then::Finish(too_long) } else { Then::GoOn }
+        if lasts >= self.settings.max_poll_interval { Then::Finish(too_long) } else { Then::GoOn }
     }
 
     /// Whether one more new producer may be made now.

@@ -263,6 +263,9 @@ pub struct Summary {
     pub drained: u64,
     /// Records that had been handed over and were discarded. Their partitions are rewound or gone (rule R6).
     pub discarded: u64,
+    /// Of the records that were answered, how many at most are not committed and will be passed in again, here or by another owner.
+    /// Without transactions as many may be put out twice.
+    pub again: u64,
     /// Outputs that were committed.
     pub outputs: u64,
     /// From the wish to end to the last record.

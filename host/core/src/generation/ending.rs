@@ -161,6 +161,7 @@ impl Generation {
             records: self.run.done,
             drained: self.run.done - ending.done_before,
             discarded: 0,
+            again: 0,
             outputs: self.run.outputs,
             drain,
             hook,

@@ -111,4 +111,6 @@ pub(super) struct Sent {
     pub(super) since: Instant,
     pub(super) offsets: Vec<(PartitionId, Offset)>,
     pub(super) outputs: u64,
+    /// Records of the generation that were answered when it was prepared.
+    pub(super) done: u64,
 }

@@ -317,7 +317,7 @@ fn d9_a_member_that_is_out_of_the_group_reads_nothing_until_the_next_event() {
 fn refuse(world: &mut World) {
     world.fetch(0, 4);
     world.lanes_finish();
-    world.pass_time(INTERVAL);
+    world.pass_time(Duration::from_secs(1));
     world.writer_ok();
     world.writer_is_refused();
 }
@@ -473,4 +473,16 @@ fn an_output_that_can_never_be_delivered_ends_the_process_before_its_transaction
     world.settle();
     let expected = Outcome::Undeliverable { error: error(ErrorClass::Undeliverable), offsets: offsets(&[(0, 4), (1, 4)]) };
     assert_eq!((world.outcome.clone(), committed(&world, 0)), (Some(expected), 0));
+}
+
+#[test]
+fn an_abort_tells_how_many_records_were_done_for_nothing() {
+    let mut world = due(&[0]);
+    world.writer_finishes();
+    world.fetch(0, 3);
+    world.lanes_finish();
+    world.lose(&[0]);
+    world.settle();
+    let again: Vec<u64> = summaries(&world).into_iter().map(|summary| summary.again).collect();
+    assert_eq!(again, [3], "the four before are committed");
 }
