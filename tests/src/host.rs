@@ -203,6 +203,13 @@ struct Log {
 }
 
 impl Host {
+    /// Starts the product on the file `pipeline.yaml` of that folder, with these environment variables.
+    #[must_use]
+    pub fn start_in(folder: tempfile::TempDir, env: &[(&str, &str)]) -> Self {
+        let file = folder.path().join("pipeline.yaml");
+        Self::start(&binary(), &file, env, folder)
+    }
+
     fn start(binary: &Path, file: &Path, env: &[(&str, &str)], folder: tempfile::TempDir) -> Self {
         let mut command = Command::new(binary);
         command.args(["run", "--log-format", "json", "--log-level", "info,tidegate=debug"]).arg(file).envs(env.iter().copied());

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// Packages of the workspace that are components.
-const PACKAGES: [&str; 3] = ["uppercase", "count", "misbehave"];
+const PACKAGES: [&str; 5] = ["uppercase", "count", "misbehave", "filter", "route"];
 
 /// The component of that package.
 ///
