@@ -7,6 +7,7 @@
 mod consume;
 mod ffi;
 mod log;
+mod missing;
 mod names;
 mod produce;
 mod rebalance;
@@ -19,6 +20,7 @@ mod wake;
 
 pub use consume::KafkaConsumer;
 pub use ffi::GroupMetadata;
+pub use missing::GoneTopics;
 pub use names::Names;
 pub use produce::{KafkaProducer, Nudge};
 pub use settings::{KafkaSettings, fetch_bytes_per_partition};

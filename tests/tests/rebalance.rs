@@ -9,3 +9,5 @@ mod events;
 mod faults;
 #[path = "rebalance/records.rs"]
 mod records;
+#[path = "rebalance/topics.rs"]
+mod topics;

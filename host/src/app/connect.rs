@@ -9,7 +9,7 @@ use crate::config::{Config, show_duration};
 use crate::exit::Exit;
 use crate::identity::Identity;
 use crate::kafka::{
-    Cluster, KafkaConsumer, KafkaProducer, KafkaSettings, KafkaStarts, Names, StartCheckError, check_cluster,
+    Cluster, GoneTopics, KafkaConsumer, KafkaProducer, KafkaSettings, KafkaStarts, Names, StartCheckError, check_cluster,
     fetch_bytes_per_partition,
 };
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub fn connect(config: &Config, chain: Arc<Chain>, cancel: Arc<Cancel>) -> Resul
     let consumer = KafkaConsumer::new(&settings, Arc::clone(&names)).map_err(|error| refused(&error))?;
     let waker = consumer.waker();
     let inbox = Inbox::new(move || waker.wake());
-    let starts = starts(config, &settings, cluster, &inbox)?;
+    let starts = starts(config, &settings, cluster, consumer.gone_topics(), &inbox)?;
     let parts = Parts {
         consumer,
         producer,
@@ -131,12 +131,18 @@ fn machine_settings(config: &Config) -> Settings {
     }
 }
 
-fn starts(config: &Config, settings: &KafkaSettings, cluster: Cluster, inbox: &Inbox) -> Result<KafkaStarts, Problem> {
+fn starts(
+    config: &Config,
+    settings: &KafkaSettings,
+    cluster: Cluster,
+    gone: Arc<GoneTopics>,
+    inbox: &Inbox,
+) -> Result<KafkaStarts, Problem> {
     let inbox = inbox.clone();
     let tell = Box::new(move |found: crate::kafka::StartFound| {
         inbox.send(Answer::Start { partition: found.partition, tenure: found.tenure, offset: found.result });
     });
-    KafkaStarts::new(settings, config.input.start, cluster.inputs, tell).map_err(|error| refused(&error))
+    KafkaStarts::new(settings, config.input.start, cluster.inputs, gone, tell).map_err(|error| refused(&error))
 }
 
 fn unusable(error: &StartCheckError) -> Problem {

@@ -5,6 +5,7 @@ mod source;
 use self::source::Source;
 use super::ffi::{self, GroupMetadata, PartitionQueue};
 use super::log::Told;
+use super::missing::{GoneTopics, MissingTopics};
 use super::names::Names;
 use super::rebalance::{GroupContext, Noted, Revoke};
 use super::settings::KafkaSettings;
@@ -42,6 +43,7 @@ pub struct KafkaConsumer {
     revokes: VecDeque<Revoke>,
     out: Arc<AtomicUsize>,
     strays: u64,
+    missing: MissingTopics,
     told: Told,
 }
 
@@ -55,12 +57,18 @@ impl KafkaConsumer {
         let client = Some(join(settings, &names, &signal)?);
         let settings = settings.clone();
         let (sources, revokes, out) = (HashMap::new(), VecDeque::new(), Arc::default());
-        Ok(Self { settings, client, names, signal, sources, revokes, out, strays: 0, told: Told::default() })
+        let missing = MissingTopics::new(&settings);
+        Ok(Self { settings, client, names, signal, sources, revokes, out, strays: 0, missing, told: Told::default() })
     }
 
     /// Wakes the driver out of [`Consumer::wait`], from any thread.
     pub fn waker(&self) -> Waker {
         self.signal.waker()
+    }
+
+    /// Input topics that were gone at some time of this process.
+    pub fn gone_topics(&self) -> Arc<GoneTopics> {
+        self.missing.gone()
     }
 
     /// Messages that are held outside of this consumer. Closing waits for them (FACTS F3), so it is to be called at zero.
@@ -177,9 +185,7 @@ fn join(settings: &KafkaSettings, names: &Arc<Names>, signal: &Arc<Signal>) -> R
         .map_err(|error| KafkaError::Client { role: "consumer", reason: without_secret(&error) })?;
     ffi::wake_by_main_queue(client.client());
     let topics: Vec<&str> = settings.topics.iter().map(String::as_str).collect();
-    client
-        .subscribe(&topics)
-        .map_err(|error| KafkaError::Subscribe { topics: topics.join(", "), reason: error.to_string() })?;
+    client.subscribe(&topics).map_err(|error| KafkaError::Subscribe { topics: topics.join(", "), reason: error.to_string() })?;
     Ok(client)
 }
 
@@ -212,6 +218,7 @@ impl Consumer for KafkaConsumer {
                     self.strays += 1;
                     stray(&message, &self.names, &mut self.sources);
                 }
+                Some(Err(error)) if self.missing.are_told_by(&error) => {}
                 Some(Err(error)) => {
                     let polled = self.failed(&error);
                     let stale = matches!(&polled, Polled::Trouble(what) if !self.told.is_news(what));

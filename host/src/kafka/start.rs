@@ -1,5 +1,6 @@
 //! Where partitions start that have no committed offset, looked up away from the driver (decision D13).
 
+use super::missing::GoneTopics;
 use super::settings::KafkaSettings;
 use super::transaction::is_forbidden;
 use super::{KafkaError, without_secret};
@@ -8,6 +9,7 @@ use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::{KafkaError as ClientError, RDKafkaErrorCode as Code};
 use rdkafka::{Offset as Place, TopicPartitionList};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -45,17 +47,23 @@ pub struct KafkaStarts {
 
 impl KafkaStarts {
     /// Partitions outside of `known`, those that existed when the process started, begin at the oldest record whatever `start`
-    /// says. `tell` is called on the thread, once for each partition that was asked for.
+    /// says; so do those of topics that were `gone` since. `tell` is called on the thread, once for each partition that was asked for.
     ///
     /// # Errors
     /// [`KafkaError`] when librdkafka refuses the settings or there is no thread to be had.
-    pub fn new(settings: &KafkaSettings, start: Start, known: HashSet<TopicPartition>, tell: Tell) -> Result<Self, KafkaError> {
+    pub fn new(
+        settings: &KafkaSettings,
+        start: Start,
+        known: HashSet<TopicPartition>,
+        gone: Arc<GoneTopics>,
+        tell: Tell,
+    ) -> Result<Self, KafkaError> {
         let client = settings
             .reader()
             .create()
             .map_err(|error| KafkaError::Client { role: "start look-up", reason: without_secret(&error) })?;
         let (jobs, arriving) = channel();
-        let looking = Looking { client, start, known, tell, open: BTreeMap::new() };
+        let looking = Looking { client, start, known, gone, tell, open: BTreeMap::new() };
         let thread = std::thread::Builder::new().name("starts".into()).spawn(move || looking.run(&arriving))?;
         Ok(Self { jobs: Some(jobs), thread: Some(thread) })
     }
@@ -81,6 +89,7 @@ struct Looking {
     client: BaseConsumer,
     start: Start,
     known: HashSet<TopicPartition>,
+    gone: Arc<GoneTopics>,
     tell: Tell,
     open: BTreeMap<PartitionId, Open>,
 }
@@ -141,9 +150,10 @@ impl Looking {
         let start = self.start;
         let times = self.list(|name| {
             // The client takes the two ends of a partition in the place of a time.
+            let known = self.known.contains(name) && !self.gone.contains(&name.topic);
             let place = match start {
-                Start::Latest if self.known.contains(name) => Place::End,
-                Start::At(time) if self.known.contains(name) => Place::Offset(time.max(0)),
+                Start::Latest if known => Place::End,
+                Start::At(time) if known => Place::Offset(time.max(0)),
                 Start::Earliest | Start::Latest | Start::At(_) => Place::Beginning,
             };
             uncommitted.contains(name).then_some(place)

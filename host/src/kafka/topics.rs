@@ -63,7 +63,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Remembers what the client last said, since a failed request only says that time was up.
 #[derive(Default)]
-struct Heard(Mutex<Option<(KafkaError, String)>>);
+pub(super) struct Heard(Mutex<Option<(KafkaError, String)>>);
 
 impl Heard {
     fn last(&self) -> Option<(KafkaError, String)> {
@@ -125,7 +125,7 @@ pub fn check_cluster(settings: &KafkaSettings, outputs: &[Arc<str>], timeout: Du
 }
 
 /// Number of partitions of a topic; none when there is no such topic.
-fn partitions(client: &BaseConsumer<Heard>, name: &str, deadline: Instant) -> Result<Option<usize>, KafkaError> {
+pub(super) fn partitions(client: &BaseConsumer<Heard>, name: &str, deadline: Instant) -> Result<Option<usize>, KafkaError> {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let step = left.clamp(Duration::from_millis(1), Duration::from_secs(2));

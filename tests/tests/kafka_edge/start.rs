@@ -29,7 +29,7 @@ fn found(topic: &str, group: &str, start: Start, is_known: bool, names: &Names) 
     let known: HashSet<TopicPartition> = is_known.then(|| names.name(id)).into_iter().collect();
     let (send, receive) = mpsc::channel();
     let tell = Box::new(move |found: StartFound| send.send(found).unwrap());
-    let starts = KafkaStarts::new(&settings(topic, group, &[]), start, known, tell).unwrap();
+    let starts = KafkaStarts::new(&settings(topic, group, &[]), start, known, Arc::default(), tell).unwrap();
     starts.resolve(id, names.name(id), 7);
     let answer = receive.recv_timeout(LONG).unwrap();
     assert_eq!((answer.partition, answer.tenure), (id, 7));
