@@ -1,5 +1,6 @@
 //! The only wiring: from a configuration to a pipeline at work, and to the exit code.
 
+mod check;
 mod connect;
 mod host;
 mod inbox;
@@ -15,11 +16,11 @@ pub use host::{Parts, run as run_parts};
 pub use inbox::Inbox;
 pub use plugins::Plugins;
 
-use crate::cli::{App, Problem};
+use crate::cli::{App, Checked, Problem};
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::kafka::{KafkaConsumer, KafkaProducer};
-use crate::plugin::{Engine, Settings as EngineSettings};
+use crate::plugin::{Engine, LoadError, Settings as EngineSettings};
 use crate::signals::{Listener, Request};
 use std::sync::{Arc, OnceLock};
 use tidegate_core::driver::Answer;
@@ -35,13 +36,8 @@ impl App for Host {
         run_with(&config, |consumer| consumer, |producer| producer)
     }
 
-    fn check(&self, config: &Config, connect: bool) -> Result<(), Vec<Problem>> {
-        let topics = Arc::new(topics(config));
-        load_plugins(config, &topics, &Arc::default())?;
-        if connect {
-            connect::check_brokers(config).map_err(|problem| vec![problem])?;
-        }
-        Ok(())
+    fn check(&self, config: &Config, connect: bool) -> Checked {
+        check::check(config, connect)
     }
 }
 
@@ -98,10 +94,14 @@ fn topics(config: &Config) -> Topics {
 }
 
 fn load_plugins(config: &Config, topics: &Arc<Topics>, cancel: &Arc<Cancel>) -> Result<Plugins, Vec<Problem>> {
+    let engine = engine(config, cancel).map_err(|problem| vec![problem])?;
+    let problem = |(_, error): (usize, LoadError)| Problem { message: error.to_string(), exit: Exit::Plugin };
+    Plugins::load(config, &engine, topics).map_err(|errors| errors.into_iter().map(problem).collect())
+}
+
+fn engine(config: &Config, cancel: &Arc<Cancel>) -> Result<Engine, Problem> {
     let settings = EngineSettings { cache: Some(config.cache_folder.clone()), cancel: Arc::clone(cancel) };
-    let engine = Engine::new(settings).map_err(|error| vec![refused(&error)])?;
-    Plugins::load(config, &engine, topics)
-        .map_err(|errors| errors.into_iter().map(|error| Problem { message: error.to_string(), exit: Exit::Plugin }).collect())
+    Engine::new(settings).map_err(|error| refused(&error))
 }
 
 /// What signals go to, once there is something to stop in order.

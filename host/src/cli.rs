@@ -1,10 +1,12 @@
 //! The command line: arguments to a command, its outcome to an exit code.
 
 mod check;
+mod inspect;
 mod run;
 
-use crate::config::{Config, Faults};
+use crate::config::{Config, Faults, schema};
 use crate::exit::Exit;
+use crate::kafka::Cluster;
 use crate::observe::{self, Format};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
@@ -21,13 +23,28 @@ pub trait App {
     fn run(&self, config: Config) -> Exit;
 
     /// Checks what can be known without running: that each plugin loads, and with `connect` what the brokers know.
-    ///
-    /// # Errors
-    /// Everything that is wrong.
-    fn check(&self, config: &Config, connect: bool) -> Result<(), Vec<Problem>>;
+    fn check(&self, config: &Config, connect: bool) -> Checked;
 }
 
-/// Something beyond the configuration file that `check` found to be wrong.
+/// What `check` found beyond the configuration file.
+#[derive(Debug, Default)]
+pub struct Checked {
+    /// Everything that is wrong, in the order in which a run would come upon it.
+    pub findings: Vec<Finding>,
+    /// What the brokers told; none when they were not asked, or did not answer.
+    pub cluster: Option<Cluster>,
+}
+
+/// A problem, and the key of the configuration that it belongs to; empty for one that belongs to none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The key, with those above it: `transforms[0].plugin`.
+    pub key: String,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+/// Something beyond the configuration file that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// What, where, and what to do.
@@ -38,7 +55,7 @@ pub struct Problem {
 
 /// Kafka stream processor that runs WebAssembly components, exactly once.
 #[derive(Debug, Parser)]
-#[command(name = "tidegate", version, disable_help_subcommand = true, after_help = "Exit codes: docs/exit-codes.md")]
+#[command(name = "tidegate", version, disable_help_subcommand = true, after_help = exit_codes())]
 struct Line {
     #[command(subcommand)]
     command: Command,
@@ -70,7 +87,23 @@ enum Command {
         /// Ask the brokers too: whether they can be reached, topics and rights
         #[arg(long)]
         connect: bool,
+        /// Tell it as one JSON object on the standard output
+        #[arg(long)]
+        json: bool,
     },
+    /// Look at a plugin: what it is, what it needs, what it costs to start, or why it does not load
+    Inspect {
+        /// The component's file
+        plugin: PathBuf,
+        /// What its `init` is given as configuration, JSON
+        #[arg(long, value_name = "JSON", value_parser = inspect::json)]
+        config: Option<String>,
+        /// Tell it as one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the JSON Schema of the configuration, for editors
+    Schema,
 }
 
 /// Does what the arguments say. `arguments` begins with the name of the program.
@@ -87,10 +120,24 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, app: &dyn App) -> Exi
     let format = line.logs.log_format;
     let work = || match line.command {
         Command::Run { file } => run::run(&file, format, app),
-        Command::Check { file, connect } => check::check(&file, connect, format, app),
+        Command::Check { file, connect, json } => check::check(&file, check::Options { connect, json, format }, app),
+        Command::Inspect { plugin, config, json } => inspect::inspect(&plugin, config, json),
+        Command::Schema => {
+            say(&mut io::stdout(), &format!("{:#}", schema()));
+            Exit::Ok
+        }
     };
     // What panics has printed why. It is a fault of the host, and must not look like anything else to a supervisor.
     panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or(Exit::Fault)
+}
+
+/// The end of `--help`.
+fn exit_codes() -> String {
+    let mut text = "Exit codes (docs/exit-codes.md has what to do):".to_owned();
+    for exit in Exit::ALL {
+        text.push_str(&format!("\n  {:>2}  {:13}  {}", exit.code(), exit.name(), exit.about()));
+    }
+    text
 }
 
 /// Answers `--help` and `--version`, and what can't be understood.

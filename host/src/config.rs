@@ -8,7 +8,10 @@ mod env;
 mod fault;
 mod file;
 mod keys;
+mod nearest;
+mod places;
 mod properties;
+mod schema;
 mod secret;
 mod summary;
 #[cfg(test)]
@@ -17,6 +20,8 @@ mod value;
 mod yaml;
 
 pub use fault::{Fault, Faults, Position};
+pub use places::Places;
+pub use schema::schema;
 pub use secret::{PluginConfig, Properties};
 pub use value::{Start, show_duration, show_size};
 
@@ -65,6 +70,8 @@ pub struct Config {
     pub max_poll_interval: Duration,
     /// `transaction.timeout.ms` of the producer: what decision D12 wants, or more if a property says so.
     pub transaction_timeout: Duration,
+    /// Where each value stands in the file.
+    pub places: Places,
 }
 
 /// How to reach the brokers.
@@ -163,6 +170,21 @@ impl Config {
         let top = file::read(&root, lookup, &mut faults);
         let config = check::check(file, &top, lookup, &mut faults);
         faults.unless_any(config)
+    }
+
+    /// The key that names a topic, the first when several do.
+    pub fn key_of_topic(&self, name: &str) -> String {
+        if let Some(index) = self.input.topics.iter().position(|topic| topic == name) {
+            return format!("input.topics[{index}]");
+        }
+        let listed = &self.output.topics;
+        // A default topic that the list repeats is not kept with it, and what stood behind it has moved up.
+        let as_written = !self.places.has(&format!("output.topics[{}]", listed.len()));
+        match listed.iter().position(|topic| topic == name) {
+            Some(index) if as_written => format!("output.topics[{index}]"),
+            Some(_) => "output.topics".to_owned(),
+            None => "output.topic".to_owned(),
+        }
     }
 
     /// Every topic that outputs may go to, the default one first.

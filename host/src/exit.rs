@@ -67,6 +67,23 @@ impl Exit {
             Self::Fenced => "fenced",
         }
     }
+
+    /// What happened, in a few words.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Ok => "stopped in order, or the command did what it was asked",
+            Self::Usage => "the command line can't be understood",
+            Self::Policy => "a record or a generation failed, and the policy is to stop there",
+            Self::Plugin => "a plugin can't be loaded",
+            Self::Unreachable => "the brokers can't be reached, or were gone for too long",
+            Self::Fault => "a fault of the host itself",
+            Self::Watchdog => "a call did not come back, and the process ended itself",
+            Self::StopTimeout => "the stop took too long: what was open was aborted",
+            Self::Forbidden => "the brokers refuse this client",
+            Self::Configuration => "the configuration has faults, or does not fit the brokers",
+            Self::Fenced => "another host runs under the same identity",
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {

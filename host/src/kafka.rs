@@ -7,6 +7,7 @@
 mod consume;
 mod ffi;
 mod log;
+mod manual;
 mod missing;
 mod names;
 mod produce;
@@ -20,12 +21,13 @@ mod wake;
 
 pub use consume::KafkaConsumer;
 pub use ffi::GroupMetadata;
+pub use manual::{ClientProperty, Takes, client_properties};
 pub use missing::GoneTopics;
 pub use names::Names;
 pub use produce::{KafkaProducer, Nudge};
 pub use settings::{KafkaSettings, fetch_bytes_per_partition};
 pub use start::{KafkaStarts, StartFound};
-pub use topics::{Cluster, StartCheckError, check_cluster};
+pub use topics::{Cluster, StartCheckError, TopicFault, check_cluster, survey};
 pub use wake::Waker;
 
 /// A client that could not be made.

@@ -1,7 +1,8 @@
 //! The core's plugin traits over wasmtime: from a file to instances that records are passed to.
 //!
 //! - `engine`: one for the process, with the linker and the clock of all calls (`ticker`).
-//! - `component`: a file becomes a [`Plugin`]: read, compiled or taken from the `cache`, checked, probed.
+//! - `component`: a file becomes a [`Plugin`]: read (`file`), compiled or taken from the `cache`, checked, probed; `inspect` does the same
+//!   for people who want to look at it.
 //! - `instance`: one [`Plugin`] for one partition and generation; `call` is what a running call may do and how long.
 //! - `imports`: what a component gets from the host: WASI with nothing behind it, the log; `waiting` keeps every host call that could
 //!   block inside of the call's time (decision D17), `console` turns lines of a plugin into log events.
@@ -15,7 +16,9 @@ mod call;
 mod component;
 mod console;
 mod engine;
+mod file;
 mod imports;
+mod inspect;
 mod instance;
 mod limits;
 mod ticker;
@@ -24,6 +27,7 @@ mod waiting;
 
 pub use component::{LoadError, Plugin, TransformSpec};
 pub use engine::{Engine, EngineError, Settings};
+pub use inspect::{Import, Init, Inspection, Start, inspect};
 pub use limits::Limits;
 
 /// The version of the contract that this host speaks.

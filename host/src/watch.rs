@@ -19,6 +19,8 @@ mod target;
 mod tests;
 mod whole;
 
+pub(crate) use self::whole::is_whole;
+
 use self::folders::{Folders, Told};
 use self::target::Target;
 use crate::digest::Digest;

@@ -101,7 +101,8 @@ fn wrong_plugins(folder: &TempDir) -> Vec<(&'static str, PathBuf, &'static str)>
             b"\0asm\x01\0\0\0".to_vec(),
             "a core WebAssembly module, not a component: in Rust build with --target wasm32-wasip2",
         ),
-        ("cut", good[..good.len() / 2].to_vec(), "it can't be compiled"),
+        ("cut", good[..good.len() / 2].to_vec(), "cut off: is it still being written?"),
+        ("library", b"\x7fELF\x02\x01\x01\0\0".to_vec(), "a native library, program or object (ELF)"),
         ("other-world", with("plugin/transform", "plugin/transfers"), "it does not export tidegate:plugin/transform@0.1.0"),
         ("newer", with("transform@0.1.0", "transform@0.2.0"), "build the plugin against that version"),
         (

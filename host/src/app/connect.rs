@@ -20,7 +20,7 @@ use tidegate_core::lane::Chain;
 use tidegate_core::plugin::Cancel;
 
 /// How long the start waits for a broker that does not answer.
-const START_PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const START_PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes of outputs that may wait in the producer.
 const PRODUCE_BYTES: usize = 128 << 20;
 
@@ -73,11 +73,17 @@ pub fn connect(config: &Config, chain: Arc<Chain>, cancel: Arc<Cancel>) -> Resul
 }
 
 /// Asks the brokers for what a run needs of them.
-pub(super) fn check_brokers(config: &Config) -> Result<Cluster, Problem> {
+fn check_brokers(config: &Config) -> Result<Cluster, Problem> {
     let settings = kafka_settings(config, &format!("{}-check", config.input.group));
     let outputs = topics(config);
     tracing::info!(brokers = config.kafka.brokers.join(","), "asking the brokers");
     let cluster = check_cluster(&settings, outputs.names(), START_PATIENCE).map_err(|error| unusable(&error))?;
+    allows_transactions(config, &cluster)?;
+    Ok(cluster)
+}
+
+/// Whether the brokers allow transactions that are as long as the pipeline's may be.
+pub(super) fn allows_transactions(config: &Config, cluster: &Cluster) -> Result<(), Problem> {
     match cluster.max_transaction_timeout {
         Some(most) if most < config.transaction_timeout => Err(Problem {
             message: format!(
@@ -88,7 +94,7 @@ pub(super) fn check_brokers(config: &Config) -> Result<Cluster, Problem> {
             ),
             exit: Exit::Configuration,
         }),
-        Some(_) | None => Ok(cluster),
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -105,7 +111,7 @@ fn identity(config: &Config) -> Result<Identity, Problem> {
     Ok(identity)
 }
 
-fn kafka_settings(config: &Config, transactional_id: &str) -> KafkaSettings {
+pub(super) fn kafka_settings(config: &Config, transactional_id: &str) -> KafkaSettings {
     KafkaSettings {
         brokers: config.kafka.brokers.clone(),
         group: config.input.group.clone(),
@@ -145,7 +151,7 @@ fn starts(
     KafkaStarts::new(settings, config.input.start, cluster.inputs, gone, tell).map_err(|error| refused(&error))
 }
 
-fn unusable(error: &StartCheckError) -> Problem {
+pub(super) fn unusable(error: &StartCheckError) -> Problem {
     let exit = match error {
         StartCheckError::Unreachable { .. } => Exit::Unreachable,
         StartCheckError::MissingTopics { .. } | StartCheckError::Settings(_) => Exit::Configuration,

@@ -30,15 +30,15 @@ impl Plugins {
     /// Loads the plugin of every transform.
     ///
     /// # Errors
-    /// Each that can't be loaded, and why.
-    pub fn load(config: &Config, engine: &Engine, topics: &Arc<Topics>) -> Result<Self, Vec<LoadError>> {
+    /// Each that can't be loaded, by its place in the chain, and why.
+    pub fn load(config: &Config, engine: &Engine, topics: &Arc<Topics>) -> Result<Self, Vec<(usize, LoadError)>> {
         let mut transforms = Vec::new();
         let mut errors = Vec::new();
-        for transform in &config.transforms {
+        for (index, transform) in config.transforms.iter().enumerate() {
             let spec = spec(config, transform, topics);
             match told(transform, || Plugin::load(engine, &transform.plugin, &spec)) {
                 Ok(plugin) => transforms.push(Entry { config: transform.clone(), spec, plugin }),
-                Err(error) => errors.push(error),
+                Err(error) => errors.push((index, error)),
             }
         }
         if errors.is_empty() { Ok(Self { engine: engine.clone(), topics: Arc::clone(topics), transforms }) } else { Err(errors) }

@@ -2,6 +2,7 @@
 
 use super::fault::{Faults, Position};
 use super::file::Section;
+use super::places::Places;
 use super::properties::{self, Times};
 use super::secret::PluginConfig;
 use super::value;
@@ -36,7 +37,7 @@ pub(super) fn check(file: &Path, top: &Section, lookup: Lookup<'_>, faults: &mut
     let transaction_timeout = times.check(kafka.map("properties"), &kafka.path_of("properties"), faults);
     let input = input(top.section("input"), &name);
     Config {
-        kafka: Kafka { brokers: kafka.texts("brokers").iter().map(|text| text.text.clone()).collect(), properties },
+        kafka: Kafka { brokers: brokers(kafka), properties },
         transforms: transforms(top.sections("transforms"), &folder, faults),
         output: output(top, &input, faults),
         input,
@@ -51,9 +52,21 @@ pub(super) fn check(file: &Path, top: &Section, lookup: Lookup<'_>, faults: &mut
         budget,
         max_poll_interval,
         transaction_timeout,
+        places: places(top),
         file: absolute,
         name,
     }
+}
+
+/// The addresses of the brokers, each with its port.
+fn brokers(section: &Section) -> Vec<String> {
+    section.texts("brokers").iter().filter_map(|text| value::broker(&text.text).ok()).collect()
+}
+
+fn places(top: &Section) -> Places {
+    let mut places = Places::default();
+    top.note(&mut places);
+    places
 }
 
 /// The least `transaction.timeout.ms` under which no transaction can time out while the host does its work (decision D12): the longest

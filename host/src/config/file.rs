@@ -3,8 +3,11 @@
 use super::env::{self, Expanded};
 use super::fault::{Faults, Position};
 use super::keys::{self, Fallback, Key, Kind, Word};
+use super::nearest::{hint, nearest};
+use super::places::Places;
+use super::properties;
 use super::secret;
-use super::value;
+use super::value::{self, Form};
 use super::yaml::{Data, Name, Node};
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -80,17 +83,17 @@ impl Reader<'_> {
     }
 
     fn unknown(&mut self, keys: &'static [Key], name: &Name, path: &str) {
-        let at_home = keys::sections_with(&name.text);
-        let message = if let Some(nearest) = keys::nearest(&name.text, keys.iter().map(|key| key.name)) {
+        let known = || keys.iter().map(|key| key.name);
+        let message = if let Some(nearest) = nearest(&name.text, known()) {
             format!("unknown key; did you mean `{nearest}`?")
-        } else if let [home] = at_home.as_slice() {
-            match home.as_str() {
-                "" => "unknown key here; it belongs to the top of the file".to_owned(),
-                home => format!("unknown key here; it belongs under `{home}`"),
-            }
+        } else if let Some(homes) = keys::homes_of(&name.text) {
+            format!("unknown key here; it belongs {homes}")
+        } else if properties::is_known(&name.text) {
+            "unknown key here; as a property of the Kafka client it belongs under `kafka.properties`".to_owned()
+        } else if let Some((nearest, homes)) = keys::nearest_anywhere(&name.text) {
+            format!("unknown key; did you mean `{nearest}`, which belongs {homes}?")
         } else {
-            let known: Vec<&str> = keys.iter().map(|key| key.name).collect();
-            format!("unknown key; known here: {}", known.join(", "))
+            format!("unknown key; known here: {}", known().collect::<Vec<_>>().join(", "))
         };
         self.faults.add(name.at, joined(path, &name.text), message);
     }
@@ -98,8 +101,8 @@ impl Reader<'_> {
     /// The value of a key; none after a fault.
     fn value(&mut self, key: &Key, node: &Node, key_at: Position, path: &str) -> Option<Value> {
         match &key.kind {
-            Kind::Text(check) => self.text(node, path, check).map(Value::Text),
-            Kind::Texts(check) => self.texts(node, path, check).map(Value::Texts),
+            Kind::Text(form) => self.text(node, path, form).map(Value::Text),
+            Kind::Texts(form) => self.texts(node, path, form).map(Value::Texts),
             Kind::Duration(min, max) => {
                 let bounds = (*min, *max, value::show_duration(*min), value::show_duration(*max));
                 self.parsed(node, path, value::duration, bounds).map(Value::Duration)
@@ -124,19 +127,19 @@ impl Reader<'_> {
         }
     }
 
-    fn text(&mut self, node: &Node, path: &str, check: &fn(&str) -> Result<(), String>) -> Option<Text> {
+    fn text(&mut self, node: &Node, path: &str, form: &Form) -> Option<Text> {
         let text = self.scalar(node, path)?;
-        if let Err(message) = check(&text.text) {
+        if let Err(message) = (form.check)(&text.text) {
             self.faults.add(text.at, path, said(&text, &message));
             return None;
         }
         Some(text)
     }
 
-    fn texts(&mut self, node: &Node, path: &str, check: &fn(&str) -> Result<(), String>) -> Option<Vec<Text>> {
+    fn texts(&mut self, node: &Node, path: &str, form: &Form) -> Option<Vec<Text>> {
         let items = match &node.data {
             Data::List(items) => items.as_slice(),
-            Data::Scalar { .. } => return self.text(node, path, check).map(|text| vec![text]),
+            Data::Scalar { .. } => return self.text(node, path, form).map(|text| vec![text]),
             Data::Map(_) => {
                 self.faults.add(node.at, path, "a list is wanted here: `[a, b]`");
                 return None;
@@ -148,7 +151,7 @@ impl Reader<'_> {
         let mut texts: Vec<Text> = Vec::new();
         for (index, item) in items.iter().enumerate() {
             let path = format!("{path}[{index}]");
-            let Some(text) = self.text(item, &path, check) else { continue };
+            let Some(text) = self.text(item, &path, form) else { continue };
             if texts.iter().any(|earlier| earlier.text == text.text) {
                 self.faults.add(text.at, path, said(&text, "it is in the list twice"));
             }
@@ -178,11 +181,14 @@ impl Reader<'_> {
 
     fn choice(&mut self, node: &Node, path: &str, words: &[Word]) -> Option<Value> {
         let text = self.scalar(node, path)?;
-        let supported: Vec<String> = words.iter().filter(|word| word.supported).map(|word| format!("`{}`", word.text)).collect();
+        let supported = || words.iter().filter(|word| word.supported).map(|word| word.text);
+        let listed = supported().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ");
         let message = match words.iter().find(|word| word.text == text.text) {
             Some(word) if word.supported => return Some(Value::Choice),
-            Some(_) => format!("not supported yet; for now it is {}", supported.join(" or ")),
-            None => format!("{} is wanted here", supported.join(" or ")),
+            Some(_) => format!("not supported yet; for now it is {listed}"),
+            // Which one is near would tell what a hidden value is.
+            None if text.hidden => format!("{listed} is wanted here"),
+            None => format!("{listed} is wanted here{}", hint(&text.text, supported())),
         };
         self.faults.add(text.at, path, said(&text, &message));
         None
@@ -323,6 +329,25 @@ impl Section {
     /// Where the value of a key stands; where the section begins when the key is not there.
     pub(super) fn place(&self, name: &str) -> Position {
         self.values.get(name).map_or(self.at, |(at, _)| *at)
+    }
+
+    /// Notes where each value stands that the file gives.
+    pub(super) fn note(&self, places: &mut Places) {
+        for (name, (at, value)) in &self.values {
+            let path = self.path_of(name);
+            match value {
+                Value::Section(section) => section.note(places),
+                Value::Sections(sections) => sections.iter().for_each(|section| section.note(places)),
+                Value::Texts(texts) => {
+                    for (index, text) in texts.iter().enumerate() {
+                        places.note(format!("{path}[{index}]"), text.at);
+                    }
+                }
+                Value::Text(_) | Value::Duration(_) | Value::Number(_) | Value::Choice | Value::Map(_) | Value::Json(_) => {}
+            }
+            places.note(path, *at);
+        }
+        places.note(self.path.clone(), self.at);
     }
 
     /// What the table gives as default of a key; empty when it gives none.

@@ -2,7 +2,8 @@
 //!
 //! The reader (`file.rs`) walks it, `docs/configuration.md` is held to it by a test, and it is the only source of defaults.
 
-use super::value;
+use super::nearest::nearest;
+use super::value::{self, Form};
 use std::time::Duration;
 
 /// A key.
@@ -29,10 +30,10 @@ pub(super) enum Fallback {
 /// What a key holds.
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// A text, as written, that passes the check.
-    Text(fn(&str) -> Result<(), String>),
+    /// A text, as written, of that form.
+    Text(&'static Form),
     /// A list of such texts, each once; a single text counts as a list of one.
-    Texts(fn(&str) -> Result<(), String>),
+    Texts(&'static Form),
     /// Within these bounds.
     Duration(Duration, Duration),
     /// In bytes, within these bounds.
@@ -87,7 +88,7 @@ use Fallback::{Absent, Computed, Required, Text};
 
 /// The top of a file.
 pub(super) const TOP: &[Key] = &[
-    key("name", Required, Kind::Text(value::name)),
+    key("name", Required, Kind::Text(&value::NAME)),
     key("kafka", Required, Kind::Section(KAFKA)),
     key("input", Required, Kind::Section(INPUT)),
     key("transforms", Required, Kind::Sections(TRANSFORM)),
@@ -96,27 +97,27 @@ pub(super) const TOP: &[Key] = &[
     key("delivery", Text("exactly-once"), Kind::Choice(&[word("exactly-once"), not_yet("at-least-once")])),
     key("commit-interval", Text("100ms"), Kind::Duration(millis(1), minutes(10))),
     key("generation-limit", Absent, Kind::Section(GENERATION_LIMIT)),
-    key("identity", Computed("host name and a free slot"), Kind::Text(value::name)),
+    key("identity", Computed("host name and a free slot"), Kind::Text(&value::NAME)),
     key("stop-timeout", Text("8s"), Kind::Duration(millis(1000), minutes(10))),
     key("buffer", Text("64MiB"), Kind::Size(MIB, 1024 * GIB)),
     key("threads", Computed("the machine's cores"), Kind::Count(1, 1024)),
-    key("state-folder", Computed("`$XDG_STATE_HOME/tidegate`, or `~/.local/state/tidegate`"), Kind::Text(value::path)),
-    key("cache-folder", Computed("`$XDG_CACHE_HOME/tidegate`, or `~/.cache/tidegate`"), Kind::Text(value::path)),
+    key("state-folder", Computed("`$XDG_STATE_HOME/tidegate`, or `~/.local/state/tidegate`"), Kind::Text(&value::PATH)),
+    key("cache-folder", Computed("`$XDG_CACHE_HOME/tidegate`, or `~/.cache/tidegate`"), Kind::Text(&value::PATH)),
     key("admin", Absent, Kind::NotYet("there is no HTTP server in this version")),
 ];
 
-const KAFKA: &[Key] = &[key("brokers", Required, Kind::Texts(value::broker)), key("properties", Absent, Kind::Map)];
+const KAFKA: &[Key] = &[key("brokers", Required, Kind::Texts(&value::BROKER)), key("properties", Absent, Kind::Map)];
 
 const INPUT: &[Key] = &[
-    key("topics", Required, Kind::Texts(value::topic)),
-    key("group", Computed("`name`"), Kind::Text(value::name)),
-    key("start", Text("earliest"), Kind::Text(start)),
+    key("topics", Required, Kind::Texts(&value::TOPIC)),
+    key("group", Computed("`name`"), Kind::Text(&value::NAME)),
+    key("start", Text("earliest"), Kind::Text(&value::START)),
     key("on-out-of-range", Text("stop"), Kind::Choice(&[word("stop"), not_yet("earliest"), not_yet("latest")])),
 ];
 
 const TRANSFORM: &[Key] = &[
-    key("name", Required, Kind::Text(value::name)),
-    key("plugin", Required, Kind::Text(value::path)),
+    key("name", Required, Kind::Text(&value::NAME)),
+    key("plugin", Required, Kind::Text(&value::PATH)),
     key("config", Absent, Kind::Json),
     key("limits", Absent, Kind::Section(LIMITS)),
     key("on-failure", Absent, Kind::Section(ON_FAILURE)),
@@ -136,16 +137,12 @@ const ON_FAILURE: &[Key] = &[
     key("then", Text("stop"), Kind::Choice(&[word("stop"), not_yet("dead-letter"), not_yet("skip")])),
 ];
 
-const OUTPUT: &[Key] = &[key("topic", Absent, Kind::Text(value::topic)), key("topics", Absent, Kind::Texts(value::topic))];
+const OUTPUT: &[Key] = &[key("topic", Absent, Kind::Text(&value::TOPIC)), key("topics", Absent, Kind::Texts(&value::TOPIC))];
 
 const GENERATION_LIMIT: &[Key] = &[
     key("time", Text("10s"), Kind::Duration(millis(100), minutes(10))),
     key("records", Text("100000"), Kind::Count(1, 1_000_000_000)),
 ];
-
-fn start(text: &str) -> Result<(), String> {
-    value::start(text).map(|_| ())
-}
 
 impl Key {
     /// The keys below it.
@@ -173,49 +170,32 @@ pub(super) fn computed(name: &str) -> &'static str {
     }
 }
 
-/// Sections that hold a key of that name, as a person would say it; empty for the top.
-pub(super) fn sections_with(name: &str) -> Vec<String> {
+/// Where a key of that name belongs, in words; none when there is no such key.
+pub(super) fn homes_of(name: &str) -> Option<String> {
     let mut found = Vec::new();
-    collect(TOP, "", name, &mut found);
-    found
-}
-
-fn collect(keys: &[Key], path: &str, name: &str, found: &mut Vec<String>) {
-    if keys.iter().any(|key| key.name == name) {
-        found.push(path.to_owned());
-    }
-    for key in keys {
-        let below = if path.is_empty() { key.name.to_owned() } else { format!("{path}.{}", key.name) };
-        collect(key.below(), &below, name, found);
-    }
-}
-
-/// The known name that a misspelt one is nearest to, when one is near.
-pub(super) fn nearest(name: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    let name = name.to_lowercase().replace('_', "-");
-    known
-        .map(|candidate| (distance(&name, candidate), candidate))
-        .min()
-        .filter(|(distance, candidate)| *distance <= (candidate.len() / 3).max(1))
-        .map(|(_, candidate)| candidate)
-}
-
-/// Letters to put in, take out, change, or swap with a neighbour to make one text of the other.
-fn distance(from: &str, to: &str) -> usize {
-    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
-    let mut rows = vec![(0..=to.len()).collect::<Vec<_>>()];
-    for i in 1..=from.len() {
-        let mut row = vec![i; to.len() + 1];
-        for j in 1..=to.len() {
-            let change = usize::from(from[i - 1] != to[j - 1]);
-            row[j] = (rows[i - 1][j] + 1).min(row[j - 1] + 1).min(rows[i - 1][j - 1] + change);
-            if i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1] {
-                row[j] = row[j].min(rows[i - 2][j - 2] + 1);
-            }
+    walk(TOP, "", &mut |key, path| {
+        if key.name == name {
+            found.push(if path.is_empty() { "to the top of the file".to_owned() } else { format!("under `{path}`") });
         }
-        rows.push(row);
+    });
+    (!found.is_empty()).then(|| found.join(" or "))
+}
+
+/// The key of any section that a misspelt one is nearest to, and where it belongs.
+pub(super) fn nearest_anywhere(name: &str) -> Option<(&'static str, String)> {
+    let mut known = Vec::new();
+    walk(TOP, "", &mut |key, _| known.push(key.name));
+    let nearest = nearest(name, known)?;
+    Some((nearest, homes_of(nearest)?))
+}
+
+/// Every key, with the path of the section that it is in.
+fn walk(keys: &'static [Key], path: &str, each: &mut dyn FnMut(&'static Key, &str)) {
+    for key in keys {
+        each(key, path);
+        let below = if path.is_empty() { key.name.to_owned() } else { format!("{path}.{}", key.name) };
+        walk(key.below(), &below, each);
     }
-    rows[from.len()][to.len()]
 }
 
 #[cfg(test)]
@@ -253,23 +233,5 @@ mod tests {
             })
             .collect();
         assert_eq!(documented, known);
-    }
-
-    #[test]
-    fn misspelt_keys_find_the_right_one() {
-        let known = || TOP.iter().map(|key| key.name);
-        let cases = [
-            ("transform", Some("transforms")),
-            ("Transforms", Some("transforms")),
-            ("commit_interval", Some("commit-interval")),
-            ("nmae", Some("name")),
-            ("stoptimeout", Some("stop-timeout")),
-            ("bufer", Some("buffer")),
-            ("colour", None),
-            ("x", None),
-        ];
-        for (written, expected) in cases {
-            assert_eq!(nearest(written, known()), expected, "{written}");
-        }
     }
 }

@@ -2,15 +2,17 @@
 
 use super::fault::{Faults, Position};
 use super::file::Text;
+use super::nearest::hint;
 use super::secret::Properties;
 use super::show_duration;
 use super::yaml::Name;
+use crate::kafka::{ClientProperty, Takes, client_properties};
 use rdkafka::ClientConfig;
 use rdkafka::error::KafkaError;
 use std::time::Duration;
 
 /// What a property may be.
-enum Allowed {
+pub(super) enum Allowed {
     /// Nothing: the host sets it.
     Never,
     /// One of these words.
@@ -66,8 +68,7 @@ const DEFAULT_SESSION_TIMEOUT: u64 = 45_000;
 pub(super) fn read(pairs: &[(Name, Text)], path: &str, faults: &mut Faults) -> Properties {
     let mut properties = Properties::default();
     for (name, text) in pairs {
-        let rule = RULES.iter().find(|(property, _, _)| *property == name.text);
-        let refused = rule.and_then(|(_, allowed, reason)| allowed.refusal(&text.text).map(|what| format!("{what}: {reason}")));
+        let refused = rule(&name.text).and_then(|(allowed, reason)| Some(format!("{}: {reason}", allowed.refusal(&text.text)?)));
         let fault = refused.or_else(|| unknown_to_client(&name.text, text));
         if let Some(message) = fault {
             faults.add(name.at, format!("{path}.{}", name.text), message);
@@ -76,6 +77,11 @@ pub(super) fn read(pairs: &[(Name, Text)], path: &str, faults: &mut Faults) -> P
         properties.insert(name.text.clone(), text.text.clone(), text.hidden);
     }
     properties
+}
+
+/// What a property may be that is not free, and why.
+pub(super) fn rule(property: &str) -> Option<(&'static Allowed, &'static str)> {
+    RULES.iter().find(|(name, ..)| *name == property).map(|(_, allowed, reason)| (allowed, *reason))
 }
 
 impl Allowed {
@@ -95,15 +101,39 @@ impl Allowed {
     }
 }
 
-/// What librdkafka says of a property when it is asked to take it. Its words may repeat the value.
+/// What librdkafka says of a property when it is asked to take it, and what may have been meant. Its words may repeat the value.
 fn unknown_to_client(name: &str, text: &Text) -> Option<String> {
     let mut client = ClientConfig::new();
     client.set(name, text.text.as_str());
-    match client.create_native_config() {
-        Ok(_) => None,
-        Err(KafkaError::ClientConfig(_, words, _, _)) if !text.hidden => Some(format!("the Kafka client refuses it: {words}")),
-        Err(_) => Some("the Kafka client knows no such property, or not with that value".to_owned()),
+    let error = client.create_native_config().err()?;
+    let Some(property) = find(name) else {
+        let names = client_properties().iter().map(|property| property.name.as_str());
+        return Some(format!("the Kafka client knows no such property{}", hint(name, names)));
+    };
+    if let KafkaError::ClientConfig(_, words, _, _) = error
+        && !text.hidden
+    {
+        return Some(format!("the Kafka client refuses it: {words}{}", meant(property, &text.text)));
     }
+    Some("the Kafka client does not take it with that value".to_owned())
+}
+
+/// The word of a property that is near to a value, or every word when none is.
+fn meant(property: &ClientProperty, value: &str) -> String {
+    let Takes::Word(words) = &property.takes else { return String::new() };
+    match hint(value, words.iter().map(String::as_str)) {
+        none if none.is_empty() => format!("; it is one of {}", words.join(", ")),
+        hint => hint,
+    }
+}
+
+fn find(name: &str) -> Option<&'static ClientProperty> {
+    client_properties().iter().find(|property| property.name == name)
+}
+
+/// Whether the client knows a property of that name.
+pub(super) fn is_known(name: &str) -> bool {
+    find(name).is_some()
 }
 
 /// `max.poll.interval.ms`, given or default.

@@ -8,6 +8,17 @@ use std::fmt::Write;
 impl Config {
     /// The settings in force, a line each. It holds no secret.
     pub fn summary(&self) -> String {
+        let lines = self.settings();
+        let width = lines.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
+        let mut text = String::new();
+        for (key, value) in lines {
+            writeln!(text, "  {key:width$}  {value}").expect("a text takes every line");
+        }
+        text
+    }
+
+    /// The settings in force, each with its key. They hold no secret.
+    pub fn settings(&self) -> Vec<(String, String)> {
         let mut lines = Vec::new();
         let mut line = |key: &str, value: String| lines.push((key.to_owned(), value));
         line("name", self.name.clone());
@@ -35,12 +46,7 @@ impl Config {
         line("cache-folder", self.cache_folder.display().to_string());
         line("(end of a generation)", format!("at most {}", show_duration(self.budget)));
         line("(transaction timeout)", show_duration(self.transaction_timeout));
-        let width = lines.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
-        let mut text = String::new();
-        for (key, value) in lines {
-            writeln!(text, "  {key:width$}  {value}").expect("a text takes every line");
-        }
-        text
+        lines
     }
 }
 

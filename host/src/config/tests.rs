@@ -63,7 +63,9 @@ fn parse(text: &str) -> Result<Config, Faults> {
     Config::parse(Path::new("/etc/tidegate/pipeline.yaml"), text, &lookup)
 }
 
+/// A configuration that is right, by the reader and by the schema.
 fn good(text: &str) -> Config {
+    assert_eq!(schema::tests::refused(text), [""; 0], "{text}");
     parse(text).unwrap_or_else(|faults| panic!("{faults}\n{text}"))
 }
 
@@ -199,6 +201,57 @@ fn a_key_at_the_wrong_level_is_told_where_it_belongs() {
     one_fault(&least("memory: 1MiB\n"), &["memory: ", "belongs under `transforms.limits`"]);
     one_fault(&least("").replace("topics: [in]", "topics: [in], buffer: 1MiB"), &["input.buffer", "top of the file"]);
     one_fault(&least("colour: red\n"), &["unknown key; known here: name, kafka"]);
+    one_fault(&least("retires: 3\n"), &["did you mean `retries`, which belongs under `transforms.on-failure`?"]);
+    one_fault(&least("").replace("[b:1]", "[b:1], topics: [a]"), &["belongs under `input` or under `output`"]);
+    one_fault(&least("").replace("[b:1]", "[b:1], security.protocol: ssl"), &["belongs under `kafka.properties`"]);
+}
+
+#[test]
+fn a_misspelt_word_or_property_is_told_what_it_may_have_been() {
+    let property = |property: &str| least("").replace("[b:1]", &format!("[b:1], properties: {{ {property} }}"));
+    one_fault(&least("delivery: exactly_once\n"), &["6:11: delivery: ", "did you mean `exactly-once`?"]);
+    one_fault(&least("").replace("[in]", "[in], start: latst"), &["input.start: ", "did you mean `latest`?"]);
+    one_fault(&least("").replace("[in]", "[in], on-out-of-range: sotp"), &["did you mean `stop`?"]);
+    let then = least("").replace("plugin: t.wasm", "plugin: t.wasm, on-failure: { then: Stop }");
+    one_fault(&then, &["transforms[0].on-failure.then: `Stop`: ", "did you mean `stop`?"]);
+    one_fault(&property("clint.rack: x"), &["kafka.properties.clint.rack: ", "did you mean `client.rack`?"]);
+    one_fault(&property("ssl.ca.locaton: x"), &["did you mean `ssl.ca.location`?"]);
+    one_fault(&property("nothing.like.it.at.all: x"), &["the Kafka client knows no such property"]);
+    one_fault(&property("compression.type: zst"), &["the Kafka client refuses it: ", "did you mean `zstd`?"]);
+    one_fault(&property("compression.type: brotli"), &["it is one of none, gzip, snappy, lz4, zstd"]);
+    one_fault(&property("linger.ms: soon"), &["the Kafka client refuses it: "]);
+    let hidden = &faults(&property("compression.type: '${BAD}'"))[0];
+    assert!(hidden.contains("does not take it") && !hidden.contains("hunter2"), "{hidden}");
+}
+
+#[test]
+fn a_broker_without_a_port_has_that_of_kafka_and_a_home_is_no_folder() {
+    let brokers = |list: &str| least("").replace("[b:1]", list);
+    assert_eq!(good(&brokers("[127.0.0.1, 'b:1', '[::1]']")).kafka.brokers, ["127.0.0.1:9092", "b:1", "[::1]:9092"]);
+    assert!(good(&brokers("b")).summary().contains("  b:9092\n"));
+    one_fault(&brokers("[9092]"), &["2:20: kafka.brokers[0]: `9092`: this is a port without a host"]);
+    one_fault(&brokers("['a:1,b:1']"), &["each broker is an entry of its own"]);
+    one_fault(
+        &least("").replace("plugin: t.wasm", "plugin: ~/t.wasm"),
+        &["4:33: transforms[0].plugin: ", "`~` does not stand for a home"],
+    );
+    one_fault(&least("state-folder: ~/x\n"), &["6:15: state-folder: ", "${HOME}/"]);
+    let at_home = good(&least("state-folder: ${HOME}/x\n"));
+    assert_eq!(at_home.state_folder, Path::new("/home/me/x"));
+}
+
+/// For what is found to be wrong later: a plugin that does not load, a topic that does not exist.
+#[test]
+fn every_value_has_its_place() {
+    let places = good(FULL).places;
+    let at = |path: &str| (places.of(path).line, places.of(path).column);
+    assert_eq!(at("transforms[0].plugin"), (12, 13));
+    assert_eq!(at("input.topics[0]"), (6, 12));
+    assert_eq!(at("output.topics[0]"), (24, 12));
+    assert_eq!(at("output.topic"), (23, 10));
+    assert_eq!(at("kafka.brokers[1]"), (3, 29));
+    assert_eq!(at("kafka.properties"), (4, 15));
+    assert_eq!(good(&least("")).places.of("transforms[0].config"), good(&least("")).places.of("transforms[0]"));
 }
 
 #[test]

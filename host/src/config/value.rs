@@ -2,6 +2,7 @@
 //!
 //! Errors are messages for the person who wrote the file; they do not repeat the value, since it may be a secret.
 
+use super::nearest::hint;
 use crate::rfc3339;
 use std::time::Duration;
 
@@ -15,6 +16,28 @@ pub enum Start {
     /// With the first record at or after that time, in milliseconds since 1970-01-01 UTC.
     At(i64),
 }
+
+/// What a text has to be.
+#[derive(Debug)]
+pub(super) struct Form {
+    /// What the reader asks.
+    pub(super) check: fn(&str) -> Result<(), String>,
+    /// The same as a regular expression for the schema: it may let more through, and never less.
+    pub(super) pattern: &'static str,
+}
+
+/// A name in logs, group ids and transactional ids.
+pub(super) const NAME: Form = Form { check: name, pattern: "^.+$" };
+/// The name of a topic.
+pub(super) const TOPIC: Form = Form { check: topic, pattern: "^[A-Za-z0-9._-]{1,249}$" };
+/// The address of a broker.
+pub(super) const BROKER: Form =
+    Form { check: |text| broker(text).map(|_| ()), pattern: r"^(\[[^ /,@]+\]|[^ :/,@]+)(:[0-9]{1,5})?$" };
+/// A path, relative to the folder of the file.
+pub(super) const PATH: Form = Form { check: path, pattern: "^[^~]" };
+/// Where partitions begin.
+pub(super) const START: Form =
+    Form { check: |text| start(text).map(|_| ()), pattern: "^(earliest|latest|[0-9]+|[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ].+)$" };
 
 const DURATION_HELP: &str = "a duration needs a unit: `100ms`, `5s`, `1m30s`, `2h`";
 const SIZE_HELP: &str = "a size needs a unit: `512KiB`, `64MiB`, `1MB`, `100B`";
@@ -104,6 +127,20 @@ fn scaled(whole: &str, fraction: &str, unit: u64) -> Result<u64, &'static str> {
     amount.checked_add(extra).ok_or(TOO_LARGE)
 }
 
+/// What every duration looks like, as a regular expression.
+pub(super) fn duration_pattern() -> String {
+    format!(r"^([0-9]+(\.[0-9]+)?({}))+$", units(&DURATIONS))
+}
+
+/// What every size looks like, as a regular expression.
+pub(super) fn size_pattern() -> String {
+    format!(r"^[0-9]+(\.[0-9]+)?({})$", units(&SIZES))
+}
+
+fn units(table: &[(&str, u64)]) -> String {
+    table.iter().map(|(unit, _)| *unit).collect::<Vec<_>>().join("|")
+}
+
 /// A whole number.
 pub(super) fn count(text: &str) -> Result<u64, String> {
     if text.starts_with('-') {
@@ -126,7 +163,8 @@ pub(super) fn start(text: &str) -> Result<Start, String> {
         return text.parse().map(Start::At).map_err(|_| "that number is too large".to_owned());
     }
     rfc3339::parse(text).map(Start::At).ok_or_else(|| {
-        "`earliest`, `latest`, a time such as `2026-01-31T12:00:00Z`, or milliseconds since 1970 are wanted here".to_owned()
+        let wanted = "`earliest`, `latest`, a time such as `2026-01-31T12:00:00Z`, or milliseconds since 1970 are wanted here";
+        format!("{wanted}{}", hint(text, ["earliest", "latest"]))
     })
 }
 
@@ -155,24 +193,47 @@ pub(super) fn name(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the text names a broker: `host`, `host:port`, `[::1]:port`.
-pub(super) fn broker(text: &str) -> Result<(), String> {
+/// The port of a broker that is named without one: Kafka's own.
+const KAFKA_PORT: u16 = 9092;
+
+/// The address of a broker, `host:port`, from `host`, `host:port` or `[::1]:port`.
+pub(super) fn broker(text: &str) -> Result<String, String> {
     const HELP: &str = "a broker is written as `host:port`, without a scheme";
-    if text.is_empty() || text.contains([' ', '/', ',', '@']) || text.chars().any(char::is_control) {
+    if text.contains(',') {
+        return Err("each broker is an entry of its own: `[host:port, host:port]`".to_owned());
+    }
+    if text.is_empty() || text.contains([' ', '/', '@']) || text.chars().any(char::is_control) {
         return Err(HELP.to_owned());
     }
-    let after_host = if text.starts_with('[') { text.rsplit_once(']').map(|(_, rest)| rest) } else { Some(text) };
-    let port = after_host.ok_or(HELP)?.rsplit_once(':').map(|(_, port)| port);
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err("this is a port without a host: a broker is written as `host:port`".to_owned());
+    }
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (address, after) = rest.split_once(']').ok_or(HELP)?;
+            let port = if after.is_empty() { None } else { Some(after.strip_prefix(':').ok_or(HELP)?) };
+            (address, port)
+        }
+        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
+    };
     match port {
-        Some(port) if port.parse::<u16>().is_ok_and(|port| port > 0) => Ok(()),
+        Some(port) if port.contains(':') => Err("an address of IPv6 stands in brackets: `[::1]:9092`".to_owned()),
+        Some(_) | None if host.is_empty() => Err(HELP.to_owned()),
+        Some(port) if port.parse::<u16>().is_ok_and(|port| port > 0) => Ok(text.to_owned()),
         Some(_) => Err("the port of a broker is a number from 1 to 65535".to_owned()),
-        None => Ok(()),
+        None => Ok(format!("{text}:{KAFKA_PORT}")),
     }
 }
 
-/// A path in a file is any text that is there.
+/// A path in a file is any text that is there. A shell puts a home in the place of `~`; here it would be the name of a folder.
 pub(super) fn path(text: &str) -> Result<(), String> {
-    if text.is_empty() || text.contains('\0') { Err("a path is wanted here".to_owned()) } else { Ok(()) }
+    if text.is_empty() || text.contains('\0') {
+        return Err("a path is wanted here".to_owned());
+    }
+    if text.starts_with('~') {
+        return Err("`~` does not stand for a home here: write `${HOME}/...`, or `./~...` for a name that begins so".to_owned());
+    }
+    Ok(())
 }
 
 /// A duration as a configuration writes it.
@@ -276,11 +337,58 @@ mod tests {
             assert!(topic(text).is_err(), "{text}");
         }
         assert!(topic(&"x".repeat(250)).is_err());
-        for text in ["localhost", "localhost:9092", "10.0.0.1:1", "[::1]:9092", "[::1]"] {
-            assert_eq!(broker(text), Ok(()), "{text}");
+        for text in ["localhost:9092", "10.0.0.1:1", "[::1]:9092"] {
+            assert_eq!(broker(text).as_deref(), Ok(text));
         }
-        for text in ["", "http://a:1", "a:0", "a:65536", "a:b", "a:1,b:2", "user@a:1", "a:"] {
-            assert!(broker(text).is_err(), "{text}");
+        for (text, address) in [("localhost", "localhost:9092"), ("127.0.0.1", "127.0.0.1:9092"), ("[::1]", "[::1]:9092")] {
+            assert_eq!(broker(text).as_deref(), Ok(address));
         }
+        let wrong = [
+            ("", "host:port"),
+            ("http://a:1", "without a scheme"),
+            ("PLAINTEXT://a:1", "without a scheme"),
+            ("a:0", "1 to 65535"),
+            ("a:65536", "1 to 65535"),
+            ("a:b", "1 to 65535"),
+            ("a:", "1 to 65535"),
+            ("a:1,b:2", "an entry of its own"),
+            ("user@a:1", "host:port"),
+            (":9092", "host:port"),
+            ("[]:9092", "host:port"),
+            ("[::1", "host:port"),
+            ("[::1]9092", "host:port"),
+            ("::1", "in brackets"),
+            ("fe80::1:9092", "in brackets"),
+            ("9092", "without a host"),
+        ];
+        for (text, says) in wrong {
+            let message = broker(text).expect_err(text);
+            assert!(message.contains(says), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_home_is_not_put_into_a_path() {
+        for text in ["a", "../a", "/a", "./~a", "a~", "a/~/b"] {
+            assert_eq!(path(text), Ok(()), "{text}");
+        }
+        for text in ["~", "~/a", "~me/a"] {
+            assert!(path(text).expect_err(text).contains("${HOME}"), "{text}");
+        }
+        assert!(path("").is_err() && path("a\0").is_err());
+    }
+
+    #[test]
+    fn a_misspelt_start_finds_the_right_one() {
+        for (text, right) in [("earlist", "`earliest`?"), ("Latest", "`latest`?")] {
+            assert!(start(text).expect_err(text).contains(right), "{text}");
+        }
+        assert!(!start("tomorrow").expect_err("a word").contains("did you mean"));
+    }
+
+    #[test]
+    fn units_are_those_of_the_patterns() {
+        assert_eq!(duration_pattern(), r"^([0-9]+(\.[0-9]+)?(ms|s|m|h|d))+$");
+        assert_eq!(size_pattern(), r"^[0-9]+(\.[0-9]+)?(B|KiB|MiB|GiB|kB|KB|MB|GB)$");
     }
 }

@@ -336,6 +336,25 @@ pub(super) fn add_brokers<C: ClientContext>(client: &Client<C>, brokers: &CStr) 
     unsafe { sys::rd_kafka_brokers_add(client.native_ptr(), brokers.as_ptr()) };
 }
 
+/// The manual of all properties, as librdkafka prints it: a table in Markdown. Empty when there is no memory for it.
+pub(super) fn manual() -> String {
+    let (mut start, mut size) = (ptr::null_mut(), 0);
+    // SAFETY: the stream writes to a buffer of its own, whose place and size are known once it is closed; only then are they read, and
+    // the buffer, which is ours from then on, is freed behind that. librdkafka only writes.
+    unsafe {
+        let stream = libc::open_memstream(&raw mut start, &raw mut size);
+        if stream.is_null() {
+            return String::new();
+        }
+        sys::rd_kafka_conf_properties_show(stream);
+        let closed = libc::fclose(stream) == 0;
+        let manual = if closed { bytes(start.cast(), size) } else { None };
+        let manual = String::from_utf8_lossy(manual.unwrap_or_default()).into_owned();
+        libc::free(start.cast());
+        manual
+    }
+}
+
 /// # Safety
 /// `error` is null or an error that the caller owns; it is destroyed here.
 unsafe fn outcome(error: *mut sys::rd_kafka_error_t) -> Result<(), Fault> {

@@ -8,6 +8,7 @@ use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
+use rdkafka::metadata::{Metadata, MetadataBroker};
 use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
 use std::pin::pin;
@@ -23,6 +24,10 @@ pub struct Cluster {
     pub topics: BTreeMap<String, usize>,
     /// Partitions of the input topics that exist now: those that come later start at earliest (decision D13).
     pub inputs: HashSet<TopicPartition>,
+    /// Its id; none when it does not tell.
+    pub id: Option<String>,
+    /// `host:port` of its brokers, sorted.
+    pub brokers: Vec<String>,
     /// The longest transaction timeout that the broker allows; none when it does not tell, which needs a right of its own.
     pub max_transaction_timeout: Option<Duration>,
 }
@@ -59,6 +64,15 @@ pub enum StartCheckError {
     Settings(String),
 }
 
+/// A topic that can't be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicFault {
+    /// Its name.
+    pub topic: String,
+    /// What the brokers said of it when they forbid it; none when it does not exist.
+    pub forbidden: Option<String>,
+}
+
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Remembers what the client last said, since a failed request only says that time was up.
@@ -93,6 +107,27 @@ impl ConsumerContext for Heard {}
 /// # Errors
 /// [`StartCheckError`], which names every missing topic at once.
 pub fn check_cluster(settings: &KafkaSettings, outputs: &[Arc<str>], timeout: Duration) -> Result<Cluster, StartCheckError> {
+    let (cluster, faults) = survey(settings, outputs, timeout)?;
+    for fault in &faults {
+        if let Some(reason) = &fault.forbidden {
+            return Err(StartCheckError::Forbidden { what: format!("the topic {}", fault.topic), reason: reason.clone() });
+        }
+    }
+    if faults.is_empty() {
+        return Ok(cluster);
+    }
+    Err(StartCheckError::MissingTopics { topics: faults.into_iter().map(|fault| fault.topic).collect() })
+}
+
+/// As [`check_cluster`], and a topic that can't be used is told beside what else was found.
+///
+/// # Errors
+/// [`StartCheckError`], when nothing at all could be found out.
+pub fn survey(
+    settings: &KafkaSettings,
+    outputs: &[Arc<str>],
+    timeout: Duration,
+) -> Result<(Cluster, Vec<TopicFault>), StartCheckError> {
     let deadline = Instant::now() + timeout;
     let client: BaseConsumer<Heard> = settings
         .reader()
@@ -100,28 +135,40 @@ pub fn check_cluster(settings: &KafkaSettings, outputs: &[Arc<str>], timeout: Du
         .create_with_context(Heard::default())
         .map_err(|error| StartCheckError::Settings(without_secret(&error)))?;
     let names: Vec<&str> = settings.topics.iter().map(String::as_str).chain(outputs.iter().map(|name| &**name)).collect();
-    let (mut topics, mut missing) = (BTreeMap::new(), Vec::new());
+    let (mut topics, mut faults) = (BTreeMap::new(), Vec::<TopicFault>::new());
     for name in names {
-        if topics.contains_key(name) || missing.iter().any(|known| known == name) {
+        if topics.contains_key(name) || faults.iter().any(|fault| fault.topic == name) {
             continue;
         }
+        let fault = |forbidden| TopicFault { topic: name.to_owned(), forbidden };
         match partitions(&client, name, deadline) {
             Ok(Some(count)) => drop(topics.insert(name.to_owned(), count)),
-            Ok(None) => missing.push(name.to_owned()),
+            Ok(None) => faults.push(fault(None)),
+            Err(error) if error.rdkafka_error_code() == Some(Code::TopicAuthorizationFailed) => {
+                faults.push(fault(Some(error.to_string())));
+            }
             Err(error) => return Err(failed(settings, &client, name, &error, timeout)),
         }
     }
-    if !missing.is_empty() {
-        return Err(StartCheckError::MissingTopics { topics: missing });
-    }
     let inputs = settings.topics.iter().flat_map(|name| {
         let topic: Arc<str> = name.as_str().into();
-        let count = i32::try_from(topics[name]).unwrap_or(i32::MAX);
+        let count = topics.get(name).map_or(0, |count| i32::try_from(*count).unwrap_or(i32::MAX));
         (0..count).map(move |partition| TopicPartition { topic: Arc::clone(&topic), partition })
     });
     let inputs = inputs.collect();
-    let max_transaction_timeout = max_transaction_timeout(settings, &client, deadline);
-    Ok(Cluster { topics, inputs, max_transaction_timeout })
+    let left = || deadline.saturating_duration_since(Instant::now()).max(PAUSE);
+    let metadata = client.fetch_metadata(settings.topics.first().map(String::as_str), left()).ok();
+    let mut brokers: Vec<String> = metadata.iter().flat_map(Metadata::brokers).map(address).collect();
+    brokers.sort();
+    let id = client.client().fetch_cluster_id(left());
+    let broker = metadata.and_then(|metadata| Some(metadata.brokers().first()?.id()));
+    let max_transaction_timeout = broker.and_then(|broker| max_transaction_timeout(settings, broker, left()));
+    Ok((Cluster { topics, inputs, id, brokers, max_transaction_timeout }, faults))
+}
+
+fn address(broker: &MetadataBroker) -> String {
+    let host = broker.host();
+    if host.contains(':') { format!("[{host}]:{}", broker.port()) } else { format!("{host}:{}", broker.port()) }
 }
 
 /// Number of partitions of a topic; none when there is no such topic.
@@ -174,10 +221,7 @@ fn failed(
 }
 
 /// Asks a broker for `transaction.max.timeout.ms`.
-fn max_transaction_timeout(settings: &KafkaSettings, client: &BaseConsumer<Heard>, deadline: Instant) -> Option<Duration> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    let metadata = client.fetch_metadata(settings.topics.first().map(String::as_str), left.max(PAUSE)).ok()?;
-    let broker = metadata.brokers().first()?.id();
+fn max_transaction_timeout(settings: &KafkaSettings, broker: i32, left: Duration) -> Option<Duration> {
     let admin: AdminClient<_> = settings.reader().remove("group.id").create().ok()?;
     let options = AdminOptions::new().request_timeout(Some(left.max(Duration::from_secs(1))));
     let answer = wait_for(admin.describe_configs(&[ResourceSpecifier::Broker(broker)], &options)).ok()?;

@@ -1,11 +1,11 @@
-//! From a file to a plugin: read, told apart from what it might be instead, compiled or taken from the cache, checked against the
-//! contract, probed.
+//! From a file to a plugin: read (`file`), compiled or taken from the cache, checked against the contract, probed.
 
 use crate::digest::Digest;
 use crate::plugin::CONTRACT;
 use crate::plugin::bindings::exports::tidegate::plugin::transform::GuestIndices;
 use crate::plugin::console::Budget;
 use crate::plugin::engine::Engine;
+use crate::plugin::file;
 use crate::plugin::imports::is_linked;
 use crate::plugin::instance::{Live, Purpose, State};
 use crate::plugin::limits::Limits;
@@ -16,6 +16,9 @@ use std::sync::Arc;
 use tidegate_core::output::Topics;
 use tidegate_core::plugin::{CommitPolicy, Failure, FailureKind, Instance, Place, Transform};
 use wasmtime::component::{Component, InstancePre};
+
+/// The export that makes a component a plugin, but for its version.
+const TRANSFORM: &str = "tidegate:plugin/transform@";
 
 /// What a transform of the pipeline is to be, but for its file.
 #[derive(Clone, Debug)]
@@ -49,6 +52,14 @@ pub(crate) struct Loaded {
     pub(crate) log_budget: Arc<Budget>,
     digest: Digest,
     size: u64,
+}
+
+/// What a plugin was made of.
+pub(crate) struct File<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) digest: Digest,
+    /// Bytes.
+    pub(crate) size: u64,
 }
 
 /// Why a file can't be used as a plugin.
@@ -98,16 +109,34 @@ pub enum LoadError {
         /// Its first characters.
         begin: String,
     },
+    /// It is something that compilers and tools make, and not WebAssembly.
+    #[error(
+        "{}: {what}, not a WebAssembly component: build with `cargo build --release --target wasm32-wasip2`, and name the .wasm file in \
+         target/wasm32-wasip2/release",
+        path.display()
+    )]
+    Native {
+        /// Where.
+        path: PathBuf,
+        /// What it looks like.
+        what: &'static str,
+    },
     /// It is neither text nor WebAssembly.
     #[error("{}: not a WebAssembly file", path.display())]
     NotWasm {
         /// Where.
         path: PathBuf,
     },
+    /// Its last section is not all there.
+    #[error("{}: cut off: is it still being written? Else build or copy it again", path.display())]
+    Cut {
+        /// Where.
+        path: PathBuf,
+    },
     /// It is WebAssembly, and not a component.
     #[error(
-        "{}: a core WebAssembly module, not a component: in Rust build with --target wasm32-wasip2; else make a component of it \
-         with `wasm-tools component new`",
+        "{}: a core WebAssembly module, not a component: in Rust build with --target wasm32-wasip2; else make one of it \
+         with `tidegate componentize`",
         path.display()
     )]
     CoreModule {
@@ -123,7 +152,7 @@ pub enum LoadError {
         message: String,
     },
     /// It is a component of another world.
-    #[error("{}: not a Tidegate plugin: it does not export {missing}; it exports {}", path.display(), listed(exports))]
+    #[error("{}: not a Tidegate plugin: it does not export {missing}; it exports {}{}", path.display(), listed(exports), why_other(exports))]
     OtherWorld {
         /// Where.
         path: PathBuf,
@@ -187,13 +216,24 @@ fn listed(names: &[String]) -> String {
     if names.is_empty() { "nothing".into() } else { names.join(", ") }
 }
 
+/// What most often stands behind these exports.
+fn why_other(exports: &[String]) -> &'static str {
+    if exports.iter().any(|name| name.starts_with("wasi:cli/run@")) {
+        "; that is a program with a `main`: a plugin is a library (in Rust `crate-type = [\"cdylib\"]`)"
+    } else if exports.is_empty() {
+        "; in Rust, `tidegate_plugin::export!` exports a plugin"
+    } else {
+        ""
+    }
+}
+
 impl Plugin {
     /// Reads, compiles, checks and probes the plugin in that file. A large one takes seconds when it is not in the cache.
     ///
     /// # Errors
     /// See [`LoadError`].
     pub fn load(engine: &Engine, path: &Path, spec: &TransformSpec) -> Result<Self, LoadError> {
-        let bytes = read(path, spec.limits.component_size)?;
+        let bytes = file::read(path, spec.limits.component_size)?;
         Self::from_bytes(engine, path, &bytes, spec)
     }
 
@@ -202,23 +242,11 @@ impl Plugin {
     /// # Errors
     /// See [`LoadError`].
     pub fn from_bytes(engine: &Engine, path: &Path, bytes: &[u8], spec: &TransformSpec) -> Result<Self, LoadError> {
-        check_kind(path, bytes)?;
+        file::check_kind(path, bytes)?;
         let digest = Digest::of(bytes);
-        let component = compile(engine, path, bytes, digest)?;
-        check_world(engine, path, &component)?;
-        let other_types = |error: wasmtime::Error| LoadError::OtherTypes { path: path.to_owned(), message: format!("{error:#}") };
-        let pre = engine.parts.linker.instantiate_pre(&component).map_err(other_types)?;
-        let transform_export = GuestIndices::new(&pre).map_err(other_types)?;
-        let loaded = Arc::new(Loaded {
-            engine: engine.clone(),
-            transform: spec.name.as_str().into(),
-            log_budget: Arc::new(Budget::new(spec.limits.log_lines)),
-            spec: spec.clone(),
-            pre,
-            transform_export,
-            digest,
-            size: bytes.len() as u64,
-        });
+        let component = cached(engine, path, bytes, digest)?;
+        let file = File { path, digest, size: bytes.len() as u64 };
+        let loaded = Arc::new(Loaded::new(engine, file, &component, spec)?);
         let (_, policy) = Live::start(&loaded, Purpose::Probe).map_err(|failure| probe_failed(&spec.name, failure))?;
         Ok(Self { loaded, policy })
     }
@@ -231,6 +259,27 @@ impl Plugin {
     /// Bytes of the file.
     pub fn size(&self) -> u64 {
         self.loaded.size
+    }
+}
+
+impl Loaded {
+    /// Holds a component against the contract.
+    pub(crate) fn new(engine: &Engine, file: File<'_>, component: &Component, spec: &TransformSpec) -> Result<Self, LoadError> {
+        let File { path, digest, size } = file;
+        Names::of(engine, component).check(path)?;
+        let other_types = |error: wasmtime::Error| LoadError::OtherTypes { path: path.to_owned(), message: format!("{error:#}") };
+        let pre = engine.parts.linker.instantiate_pre(component).map_err(other_types)?;
+        let transform_export = GuestIndices::new(&pre).map_err(other_types)?;
+        Ok(Self {
+            engine: engine.clone(),
+            transform: spec.name.as_str().into(),
+            log_budget: Arc::new(Budget::new(spec.limits.log_lines)),
+            spec: spec.clone(),
+            pre,
+            transform_export,
+            digest,
+            size,
+        })
     }
 }
 
@@ -277,76 +326,75 @@ fn probe_failed(transform: &str, failure: Failure) -> LoadError {
     }
 }
 
-fn read(path: &Path, limit: u64) -> Result<Vec<u8>, LoadError> {
-    let path_of = || path.to_owned();
-    let unreadable = |source: io::Error| {
-        if source.kind() == io::ErrorKind::NotFound {
-            LoadError::Missing { path: path_of() }
-        } else {
-            LoadError::Unreadable { path: path_of(), source }
-        }
-    };
-    let about = std::fs::metadata(path).map_err(unreadable)?;
-    if about.is_dir() {
-        return Err(LoadError::Folder { path: path_of() });
-    }
-    if !about.is_file() {
-        return Err(unreadable(io::Error::other("not a regular file")));
-    }
-    if about.len() > limit {
-        return Err(LoadError::TooLarge { path: path_of(), size: about.len(), limit });
-    }
-    let bytes = std::fs::read(path).map_err(unreadable)?;
-    if bytes.is_empty() { Err(LoadError::Empty { path: path_of() }) } else { Ok(bytes) }
-}
-
-fn check_kind(path: &Path, bytes: &[u8]) -> Result<(), LoadError> {
-    let path = || path.to_owned();
-    if is_wasm(bytes) {
-        // Byte 6 is the layer: 0 a core module, 1 a component.
-        return if bytes.get(6) == Some(&0) { Err(LoadError::CoreModule { path: path() }) } else { Ok(()) };
-    }
-    match std::str::from_utf8(bytes) {
-        Ok(text) => {
-            let begin = text.trim_start().chars().take(40).collect::<String>().escape_debug().to_string();
-            Err(LoadError::Text { path: path(), begin })
-        }
-        Err(_) => Err(LoadError::NotWasm { path: path() }),
-    }
-}
-
-fn is_wasm(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"\0asm") && bytes.len() >= 8
-}
-
-fn compile(engine: &Engine, path: &Path, bytes: &[u8], digest: Digest) -> Result<Component, LoadError> {
-    let parts = &engine.parts;
-    if let Some(found) = parts.cache.as_ref().and_then(|cache| cache.find(&parts.wasm, digest)) {
+/// The component out of the cache, or compiled.
+fn cached(engine: &Engine, path: &Path, bytes: &[u8], digest: Digest) -> Result<Component, LoadError> {
+    let Some(cache) = &engine.parts.cache else { return compile(engine, path, bytes) };
+    if let Some(found) = cache.find(&engine.parts.wasm, digest) {
         return Ok(found);
     }
-    let component = Component::from_binary(&parts.wasm, bytes)
-        .map_err(|error| LoadError::Invalid { path: path.to_owned(), message: format!("{error:#}") })?;
-    if let Some(cache) = &parts.cache {
-        cache.keep(digest, &component);
-    }
+    let component = compile(engine, path, bytes)?;
+    cache.keep(digest, &component);
     Ok(component)
 }
 
-/// Names what a component lacks or wants too much of, before the linker says it in its own words.
-fn check_world(engine: &Engine, path: &Path, component: &Component) -> Result<(), LoadError> {
-    const TRANSFORM: &str = "tidegate:plugin/transform@";
-    let wasm = &engine.parts.wasm;
-    let ty = component.component_type();
-    let mut exports: Vec<String> = ty.exports(wasm).map(|(name, _)| name.to_owned()).collect();
-    let versions: Vec<&str> = exports.iter().filter_map(|name| name.strip_prefix(TRANSFORM)).collect();
-    if versions.is_empty() {
+/// Compiles a component.
+pub(crate) fn compile(engine: &Engine, path: &Path, bytes: &[u8]) -> Result<Component, LoadError> {
+    Component::from_binary(&engine.parts.wasm, bytes)
+        .map_err(|error| LoadError::Invalid { path: path.to_owned(), message: format!("{error:#}") })
+}
+
+/// The names by which a component is tied to others, sorted.
+#[derive(Debug)]
+pub(crate) struct Names {
+    pub(crate) exports: Vec<String>,
+    pub(crate) imports: Vec<String>,
+}
+
+impl Names {
+    pub(crate) fn of(engine: &Engine, component: &Component) -> Self {
+        let (wasm, ty) = (&engine.parts.wasm, component.component_type());
+        let mut exports: Vec<String> = ty.exports(wasm).map(|(name, _)| name.to_owned()).collect();
+        let mut imports: Vec<String> = ty.imports(wasm).map(|(name, _)| name.to_owned()).collect();
         exports.sort();
-        return Err(LoadError::OtherWorld { path: path.to_owned(), missing: format!("{TRANSFORM}{CONTRACT}"), exports });
+        imports.sort();
+        Self { exports, imports }
     }
-    if !versions.contains(&CONTRACT) {
-        return Err(LoadError::OtherContract { path: path.to_owned(), found: versions.join(" and ") });
+
+    /// The versions of the contract that it was made for.
+    pub(crate) fn contracts(&self) -> Vec<&str> {
+        self.exports.iter().filter_map(|name| name.strip_prefix(TRANSFORM)).collect()
     }
-    let mut imports: Vec<String> = ty.imports(wasm).map(|(name, _)| name.to_owned()).filter(|name| !is_linked(name)).collect();
-    imports.sort();
-    if imports.is_empty() { Ok(()) } else { Err(LoadError::UnknownImports { path: path.to_owned(), imports }) }
+
+    /// Says what a component lacks or wants too much of, before the linker says it in its own words.
+    fn check(self, path: &Path) -> Result<(), LoadError> {
+        let path = path.to_owned();
+        let versions = self.contracts();
+        if versions.is_empty() {
+            return Err(LoadError::OtherWorld { path, missing: format!("{TRANSFORM}{CONTRACT}"), exports: self.exports });
+        }
+        if !versions.contains(&CONTRACT) {
+            return Err(LoadError::OtherContract { path, found: versions.join(" and ") });
+        }
+        let imports: Vec<String> = self.imports.into_iter().filter(|name| !is_linked(name)).collect();
+        if imports.is_empty() { Ok(()) } else { Err(LoadError::UnknownImports { path, imports }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_told_apart_from_a_plugin() {
+        let of = |exports: &[&str]| {
+            let exports = exports.iter().map(ToString::to_string).collect();
+            LoadError::OtherWorld { path: "x.wasm".into(), missing: "a".into(), exports }.to_string()
+        };
+        assert!(
+            of(&["wasi:cli/run@0.2.6"])
+                .ends_with("a program with a `main`: a plugin is a library (in Rust `crate-type = [\"cdylib\"]`)")
+        );
+        assert!(of(&[]).contains("it exports nothing; in Rust, `tidegate_plugin::export!`"));
+        assert!(of(&["a:b/c"]).ends_with("it exports a:b/c"));
+    }
 }

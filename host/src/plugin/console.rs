@@ -70,8 +70,12 @@ impl Console {
         Self { speaker, budget, spoke: AtomicBool::new(false), pending: Mutex::default() }
     }
 
-    /// What an earlier call wrote to standard error says nothing of why this one fails.
+    /// What an earlier call wrote to standard error says nothing of why this one fails. A flood that is over is told now, if no line
+    /// came since that would have told it.
     pub(crate) fn call_begins(&self) {
+        if self.budget.owes.load(Ordering::Relaxed) {
+            self.report(self.budget.overdue(Instant::now()));
+        }
         if self.spoke.load(Ordering::Relaxed) {
             self.spoke.store(false, Ordering::Relaxed);
             self.lock().last_words.clear();
@@ -145,7 +149,7 @@ impl Console {
         if dropped > 0 {
             let transform = &self.speaker.transform;
             let limit = self.budget.per_second;
-            tracing::warn!(target: "plugin", %transform, dropped, limit, "lines of the plugin were dropped: more a second than its limit");
+            tracing::warn!(target: "plugin", %transform, dropped, limit, "lines of the plugin were dropped: more a second than limits.log-lines");
         }
     }
 
@@ -224,6 +228,8 @@ fn is_invisible(character: char) -> bool {
 pub(crate) struct Budget {
     per_second: u32,
     window: Mutex<Window>,
+    /// Lines were dropped, and nobody was told yet.
+    owes: AtomicBool,
 }
 
 #[derive(Default)]
@@ -235,29 +241,51 @@ struct Window {
 
 impl Budget {
     pub(crate) fn new(per_second: u32) -> Self {
-        Self { per_second, window: Mutex::default() }
+        Self { per_second, window: Mutex::default(), owes: AtomicBool::new(false) }
     }
 
     /// Whether one more line may be written, and how many were dropped in the second before, to be told once.
     fn take(&self, now: Instant) -> (bool, u64) {
-        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut window = self.lock();
         let mut dropped = 0;
-        if window.began.is_none_or(|began| now.saturating_duration_since(began) >= Duration::from_secs(1)) {
-            dropped = window.dropped;
-            *window = Window { began: Some(now), used: 0, dropped: 0 };
+        if window.is_over(now) {
+            dropped = self.clear(&mut window);
+            (window.began, window.used) = (Some(now), 0);
         }
-        if window.used < self.per_second {
+        let allowed = window.used < self.per_second;
+        if allowed {
             window.used += 1;
-            (true, dropped)
         } else {
             window.dropped += 1;
-            (false, dropped)
+            self.owes.store(true, Ordering::Relaxed);
         }
+        (allowed, dropped)
+    }
+
+    /// How many were dropped in a second that is over, to be told once.
+    fn overdue(&self, now: Instant) -> u64 {
+        let mut window = self.lock();
+        if window.is_over(now) { self.clear(&mut window) } else { 0 }
     }
 
     /// How many were dropped and not told yet.
     fn settle(&self) -> u64 {
-        std::mem::take(&mut self.window.lock().unwrap_or_else(PoisonError::into_inner).dropped)
+        self.clear(&mut self.lock())
+    }
+
+    fn clear(&self, window: &mut Window) -> u64 {
+        self.owes.store(false, Ordering::Relaxed);
+        std::mem::take(&mut window.dropped)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Window> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Window {
+    fn is_over(&self, now: Instant) -> bool {
+        self.began.is_none_or(|began| now.saturating_duration_since(began) >= Duration::from_secs(1))
     }
 }
 
@@ -275,6 +303,20 @@ mod tests {
         assert_eq!(budget.take(start + Duration::from_millis(1001)), (true, 0));
         assert_eq!(budget.take(start + Duration::from_millis(1002)), (false, 0));
         assert_eq!((budget.settle(), budget.settle()), (1, 0));
+    }
+
+    #[test]
+    fn a_flood_that_is_over_is_told_once_without_another_line() {
+        let budget = Budget::new(1);
+        let start = Instant::now();
+        assert_eq!((budget.take(start), budget.take(start)), ((true, 0), (false, 0)));
+        assert!(budget.owes.load(Ordering::Relaxed));
+        assert_eq!(budget.overdue(start + Duration::from_millis(999)), 0, "that second goes on");
+        assert!(budget.owes.load(Ordering::Relaxed));
+        assert_eq!(budget.overdue(start + Duration::from_millis(1000)), 1);
+        assert!(!budget.owes.load(Ordering::Relaxed));
+        assert_eq!(budget.overdue(start + Duration::from_millis(1000)), 0);
+        assert_eq!(budget.take(start + Duration::from_millis(1001)), (true, 0));
     }
 
     #[test]

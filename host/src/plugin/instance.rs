@@ -10,7 +10,7 @@ use crate::plugin::limits::Usage;
 use crate::plugin::trap;
 use crate::plugin::waiting::Waits;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tidegate_core::output::{OutputRef, Outputs, Target, Topics};
 use tidegate_core::plugin::{CommitPolicy, EndReason, Failure, FailureKind, Instance, Place};
 use tidegate_core::record::{HeaderRef, HeaderSource, Headers, RecordRef};
@@ -41,6 +41,17 @@ pub(crate) enum Purpose<'a> {
     Serve(&'a Place),
 }
 
+/// What an instance took to come to life.
+pub(crate) struct Measured {
+    pub(crate) instantiate: Duration,
+    /// Bytes of linear memory that it has before its first call.
+    pub(crate) memory: usize,
+    pub(crate) init: Duration,
+    pub(crate) memory_after_init: usize,
+    /// What `init` answered.
+    pub(crate) policy: Result<CommitPolicy, Failure>,
+}
+
 /// A live instance.
 pub(crate) struct Live {
     store: Store<State>,
@@ -68,6 +79,30 @@ impl Live {
             Ok((Err(refusal), _)) => Err(Failure::new(FailureKind::Init, printable(&refusal))),
             Err(error) => Err(trap::failure(&error, store.data(), &loaded.spec.limits)),
         }
+    }
+
+    /// Makes an instance and calls its `init`, and tells what each of the two took.
+    pub(crate) fn measure(loaded: &Arc<Loaded>) -> Result<Measured, Failure> {
+        let mut store = new_store(loaded, Purpose::Probe);
+        begin(&mut store);
+        let began = Instant::now();
+        let guest = instantiate(&mut store, loaded);
+        let instantiate = began.elapsed();
+        let memory = store.data().usage.memory();
+        let answer = guest.map(|guest| {
+            let began = Instant::now();
+            let answer = guest.call_init(&mut store, context(loaded, Purpose::Probe));
+            (answer, began.elapsed())
+        });
+        store.data().call.end();
+        let failed = |error: &wasmtime::Error| trap::failure(error, store.data(), &loaded.spec.limits);
+        let (answer, init) = answer.map_err(|error| failed(&error))?;
+        let policy = match answer {
+            Ok(Ok(policy)) => Ok(commit_policy(policy)),
+            Ok(Err(refusal)) => Err(Failure::new(FailureKind::Init, printable(&refusal))),
+            Err(error) => Err(failed(&error)),
+        };
+        Ok(Measured { instantiate, memory, init, memory_after_init: store.data().usage.memory(), policy })
     }
 
     /// Runs one call and takes what it made.

@@ -59,6 +59,11 @@ impl Usage {
         Self { memory: 0, memory_limit: limits.memory, near, table_elements: 0, refused: None }
     }
 
+    /// Bytes of linear memory.
+    pub(crate) fn memory(&self) -> usize {
+        self.memory
+    }
+
     /// Whether the memory has passed the share of its limit.
     pub(crate) fn near_memory_limit(&self) -> bool {
         self.memory >= self.near

@@ -15,6 +15,12 @@ pub(super) enum Shape {
     Foreign,
 }
 
+/// Whether bytes are a whole WebAssembly file.
+pub(crate) fn is_whole(bytes: &[u8]) -> bool {
+    let shape = shape(&mut io::Cursor::new(bytes), bytes.len() as u64);
+    shape.is_ok_and(|shape| shape == Shape::Whole)
+}
+
 /// Walks over a file of `size` bytes. It reads a few bytes for each section and skips the rest.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use tidegate::app::{Host, run_with};
-use tidegate::cli::{self, App, Problem};
+use tidegate::cli::{self, App, Checked};
 use tidegate::config::Config;
 use tidegate::exit::Exit;
 use tidegate_tests::staged::{Stage, StagedConsumer, StagedProducer};
@@ -19,7 +19,7 @@ impl App for Staged {
         )
     }
 
-    fn check(&self, config: &Config, connect: bool) -> Result<(), Vec<Problem>> {
+    fn check(&self, config: &Config, connect: bool) -> Checked {
         Host.check(config, connect)
     }
 }

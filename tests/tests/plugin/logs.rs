@@ -1,7 +1,7 @@
 //! Logs: what a plugin says in the host's log.
 
 use crate::support::{Harness, lines_of, record};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tidegate::plugin::Limits;
 use tidegate_core::record::Epoch;
 
@@ -48,4 +48,26 @@ fn a_flood_of_lines_is_cut_and_counted_over_all_ways_and_instances() {
     assert_eq!(told + dropped, 6000, "each line was told or counted");
     assert!(told < 1000, "{told} lines got through");
     assert!(told >= 20);
+}
+
+/// A second of a flood leaves one line that says what was dropped, of whom, and which key bounds it.
+#[test]
+fn one_line_a_second_tells_what_was_dropped() {
+    let began = Instant::now();
+    let lines = lines_of(|| {
+        let plugin = Harness::new("misbehave")
+            .limits(&Limits { log_lines: 20, call_time: Duration::from_secs(60), ..Limits::default() })
+            .load();
+        let mut instance = plugin.instance();
+        for _ in 0..3 {
+            instance.process(record(b"flood:1000", b"v")).unwrap();
+        }
+    });
+    let seconds = usize::try_from(began.elapsed().as_secs()).unwrap();
+    let dropped: Vec<_> = lines.iter().filter(|line| !line.field("dropped").is_empty()).collect();
+    assert!((1..=seconds + 2).contains(&dropped.len()), "{} lines in {seconds} s", dropped.len());
+    for line in dropped {
+        assert_eq!((line.level(), line.field("transform"), line.field("limit")), ("WARN".into(), "enrich".into(), "20".into()));
+        assert_eq!(line.message(), "lines of the plugin were dropped: more a second than limits.log-lines");
+    }
 }
