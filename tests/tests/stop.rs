@@ -1,9 +1,13 @@
 //! Stops on real Kafka: by signal, in order or not.
 
+use std::time::{Duration, Instant};
+
 use tidegate_tests::generations::{assert_never, hooks, number, wait_ended};
 use tidegate_tests::host::{Host, field, says};
 use tidegate_tests::scene::Scene;
 
+/// Stop-timeout and a second, and two more for a machine that is busy.
+const IN_TIME: Duration = Duration::from_secs(6);
 const COMMITTED: &str = "stopped: everything that was done is committed";
 
 /// T44: SIGTERM comes while the buffer is full: it is drained, the hooks are called, and what was done is committed, no more and no less.
@@ -94,6 +98,25 @@ fn t45_a_second_signal_ends_a_stop_at_once() {
     let ended = wait_ended(&host);
     assert_eq!((field(&ended, "outcome").as_str(), field(&ended, "reason").as_str()), (Some("aborted"), Some("stopped at once")));
     assert_nothing_committed(&scene);
+}
+
+/// R23: a call to the producer hangs, and so does the writer's thread: the stop ends a second after its deadline at most.
+#[test]
+fn r23_a_stop_ends_in_time_though_a_commit_hangs() {
+    let mut scene = Scene::new("r23", 1);
+    let mut host = scene.named_host("host", "{}").line("stop-timeout: 3s").start_staged("before-commit:sleep-600000");
+    host.wait_assigned();
+    scene.produce(10);
+    host.wait_for("the commit hangs", |line| says(line, "stage reached"));
+    let begin = Instant::now();
+    host.signal("TERM");
+    assert_eq!(host.wait_exit(), 75, "{}", host.log_text());
+    assert!(begin.elapsed() < IN_TIME, "it took {:?}", begin.elapsed());
+    // What it left open is aborted by the next one.
+    let next = scene.named_host("next", "{}").start();
+    scene.wait_committed();
+    assert_eq!(scene.assert_exact(), []);
+    assert_eq!(next.stop(), 0);
 }
 
 /// T44: a stop that comes before the start is over, here while no broker answers, is one in order too.

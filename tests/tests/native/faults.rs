@@ -2,12 +2,17 @@
 //! done anew.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
+use tidegate_core::generation::Outcome;
 use tidegate_tests::native::{Call, Gate, Journal, NativeHost, Script};
 use tidegate_tests::scene::Scene;
 
 use crate::history::History;
 use crate::{finish, wait_goes_on, wait_passed};
+
+/// Stop-timeout and a second, and two more for a machine that is busy.
+const IN_TIME: Duration = Duration::from_secs(6);
 
 /// Partitions of the release at a place, and those of so many that stayed.
 fn released(journal: &Journal, place: usize, partitions: i32) -> (Vec<i32>, Vec<i32>) {
@@ -143,4 +148,26 @@ fn d15_a_consumer_that_fails_for_good_is_replaced_and_everything_is_done_anew() 
     assert_eq!(anew.len(), 4);
     assert!(anew.values().all(|(instance, offset, _)| *offset == 0 && instance.generation > generation), "{anew:?}");
     history.assert_thrown_away(generation);
+}
+
+/// R23: a call that can't be ended does not hold a stop up for longer than a second beyond its deadline.
+#[test]
+fn r23_a_stop_ends_in_time_though_a_call_can_not_be_ended() {
+    let mut scene = Scene::new("n23", 1);
+    let (journal, gate) = (Journal::default(), Gate::closed());
+    let pipeline = scene.scripted().line("stop-timeout: 3s");
+    let script = Script { gate: gate.clone(), hangs: true, ..Script::default() };
+    let mut host = NativeHost::start("host", &pipeline, script, &journal);
+    scene.produce(10);
+    wait_passed(&journal, 1);
+    let begin = Instant::now();
+    host.ask_to_stop();
+    assert_eq!(host.wait_ended(), Outcome::StoppedUncommitted);
+    assert!(begin.elapsed() < IN_TIME, "it took {:?}", begin.elapsed());
+    gate.open();
+    finish(&scene, &journal, Vec::new());
+    assert_eq!(
+        History::of(&journal, "host").places(|call| matches!(call, Call::Hooked(..) | Call::Committed)),
+        Vec::<usize>::new()
+    );
 }
