@@ -1,6 +1,7 @@
 //! Sends records to topics by a field, a header or the key. See README.md for its keys.
 
 use serde_json::Value;
+use std::collections::BTreeMap;
 use tidegate_plugin::{Context, Failure, Message, Outputs, Plugin};
 use tidegate_select::{Config, Fate, Selected, Source};
 
@@ -9,8 +10,8 @@ const KEYS: [&str; 2] = ["topics", "otherwise"];
 
 struct Route {
     source: Source,
-    /// By the text of what is looked at, sorted.
-    topics: Vec<(Vec<u8>, Fate)>,
+    /// By the text of what is looked at.
+    topics: BTreeMap<Vec<u8>, Fate>,
     /// What becomes of records that none of the topics is for.
     otherwise: Fate,
 }
@@ -27,10 +28,9 @@ impl Plugin for Route {
 
     fn process<'a>(&mut self, message: Message<'a>, outputs: &mut Outputs<'a>) -> Result<(), Failure> {
         let Self { source, topics, otherwise } = &*self;
-        let find = |text: &[u8]| topics.binary_search_by(|(known, _)| known[..].cmp(text)).ok();
         let decide = |selected: &Selected<'_>| {
-            let found = selected.label().and_then(|label| find(label.as_bytes()));
-            found.map_or(otherwise, |index| &topics[index].1)
+            let topic = selected.label().and_then(|label| topics.get(label.as_bytes()));
+            topic.unwrap_or(otherwise)
         };
         source.send(message, outputs, decide, "no topic is for it")
     }
@@ -38,18 +38,17 @@ impl Plugin for Route {
 
 tidegate_plugin::export!(Route);
 
-fn topics(config: &mut Config) -> Option<Vec<(Vec<u8>, Fate)>> {
+fn topics(config: &mut Config) -> Option<BTreeMap<Vec<u8>, Fate>> {
     let value = config.value("topics");
     let Some(Value::Object(map)) = value.filter(|value| value.as_object().is_some_and(|map| !map.is_empty())) else {
         config.fault("topics", "values with their topics are wanted: `{ order: orders, refund: refunds }`");
         return None;
     };
-    let mut topics = Vec::new();
+    let mut topics = BTreeMap::new();
     for (value, name) in map {
         // One that has a fault does not keep the others from being looked at.
         topics.extend(config.topic(&format!("topics.{value}"), name).map(|topic| (value.into_bytes(), topic)));
     }
-    topics.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
     Some(topics)
 }
 

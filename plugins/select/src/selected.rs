@@ -133,6 +133,7 @@ mod tests {
         assert_eq!(Selected::Bytes(b"1.0").number(), Some(Number::Whole(1)));
         assert_eq!(Selected::Bytes(b"one").number(), None);
         assert_eq!(Selected::Bytes(b"true").truth(), Some(true));
+        assert_eq!(Selected::Bytes(b"false").truth(), Some(false));
         assert_eq!(Selected::Bytes(b"True").truth(), None);
         assert_eq!(Selected::Text("1".into()).number(), None);
         assert_eq!(Selected::Text("true".into()).truth(), None);
