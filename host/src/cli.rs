@@ -188,4 +188,14 @@ mod tests {
     fn the_command_line_holds_together() {
         Line::command().debug_assert();
     }
+
+    #[test]
+    fn every_command_is_in_the_docs_and_no_other() {
+        let documented: Vec<&str> = include_str!("../../docs/commands.md")
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `tidegate ")?.split([' ', '`']).next())
+            .collect();
+        let line = Line::command();
+        assert_eq!(documented, line.get_subcommands().map(clap::Command::get_name).collect::<Vec<_>>());
+    }
 }

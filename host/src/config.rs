@@ -20,6 +20,7 @@ mod value;
 mod yaml;
 
 pub use fault::{Fault, Faults, Position};
+pub(crate) use nearest::nearest;
 pub use places::Places;
 pub use schema::schema;
 pub use secret::{PluginConfig, Properties};

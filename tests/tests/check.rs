@@ -49,10 +49,10 @@ fn faults_of_plugins_and_topics_come_at_once_with_their_places() {
             "{}transforms[1].config: transform second: the plugin refuses its config: no currency",
             at(place(&yaml, "config: "))
         ),
-        format!("{}input.topics[1]: Kafka has no topic {missing}; create it", at(inputs)),
-        format!("{}output.topic: Kafka has no topic {output}; create it", at(place(&yaml, "  topic: "))),
+        format!("{}input.topics[1]: Kafka has no topic {missing}; ", at(inputs)),
+        format!("{}output.topic: Kafka has no topic {output}; ", at(place(&yaml, "  topic: "))),
         format!(
-            "{}output.topics[0]: Kafka has no topic {further}; create it",
+            "{}output.topics[0]: Kafka has no topic {further}; ",
             at(place(&yaml, &format!("topics: [{further}")).less(&further))
         ),
     ];
@@ -74,6 +74,18 @@ fn faults_of_plugins_and_topics_come_at_once_with_their_places() {
     assert_eq!(faults.iter().map(|fault| fault["exit"].as_u64().unwrap()).collect::<Vec<_>>(), [66, 66, 78, 78, 78]);
     assert_eq!((&faults[2]["line"], &faults[2]["column"]), (&inputs.0.into(), &inputs.1.into()));
     assert_eq!(told["brokers"]["topics"], json!({ &input: { "partitions": 3 } }));
+}
+
+#[test]
+fn a_topic_that_is_misspelt_is_told_the_right_one() {
+    let kafka = Kafka::shared();
+    let (input, output) = (unique("words-to-shout"), unique("out"));
+    kafka.create_topic(&input, 1, 1);
+    let misspelt = input.replacen("words", "wrods", 1);
+    let (code, _, err, _) =
+        check(&Pipeline::new(&kafka, &unique("check"), &misspelt, &output, &plugin("uppercase")).yaml(), &["--connect"]);
+    assert_eq!(code, 78, "{err}");
+    assert!(err.contains(&format!("Kafka has no topic {misspelt}; did you mean {input}? Else create it")), "{err}");
 }
 
 trait Less {

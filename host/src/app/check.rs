@@ -71,7 +71,10 @@ fn topic(config: &Config, fault: &TopicFault) -> Finding {
     let problem = match &fault.forbidden {
         Some(reason) => Problem { message: format!("Kafka forbids the topic {name}: {reason}"), exit: Exit::Forbidden },
         None => Problem {
-            message: format!("Kafka has no topic {name}; create it, or correct the configuration"),
+            message: match &fault.near {
+                Some(near) => format!("Kafka has no topic {name}; did you mean {near}? Else create it"),
+                None => format!("Kafka has no topic {name}; create it, or correct the configuration"),
+            },
             exit: Exit::Configuration,
         },
     };

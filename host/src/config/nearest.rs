@@ -1,7 +1,7 @@
 //! What somebody may have meant: the known name that is nearest to a misspelt one.
 
 /// The known name that a misspelt one is nearest to, when one is near.
-pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_lowercase().replace('_', "-");
     known
         .into_iter()

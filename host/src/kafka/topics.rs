@@ -3,12 +3,13 @@
 use super::settings::KafkaSettings;
 use super::transaction::is_forbidden;
 use super::without_secret;
+use crate::config::nearest;
 use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
 use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer as _, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
-use rdkafka::metadata::{Metadata, MetadataBroker};
+use rdkafka::metadata::{Metadata, MetadataBroker, MetadataTopic};
 use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
 use std::pin::pin;
@@ -71,6 +72,8 @@ pub struct TopicFault {
     pub topic: String,
     /// What the brokers said of it when they forbid it; none when it does not exist.
     pub forbidden: Option<String>,
+    /// A topic that exists and is called nearly so.
+    pub near: Option<String>,
 }
 
 const PAUSE: Duration = Duration::from_millis(200);
@@ -140,7 +143,7 @@ pub fn survey(
         if topics.contains_key(name) || faults.iter().any(|fault| fault.topic == name) {
             continue;
         }
-        let fault = |forbidden| TopicFault { topic: name.to_owned(), forbidden };
+        let fault = |forbidden| TopicFault { topic: name.to_owned(), forbidden, near: None };
         match partitions(&client, name, deadline) {
             Ok(Some(count)) => drop(topics.insert(name.to_owned(), count)),
             Ok(None) => faults.push(fault(None)),
@@ -150,20 +153,31 @@ pub fn survey(
             Err(error) => return Err(failed(settings, &client, name, &error, timeout)),
         }
     }
+    if !faults.is_empty() {
+        let all = client.fetch_metadata(None, remaining(deadline));
+        let known = || all.iter().flat_map(Metadata::topics).map(MetadataTopic::name);
+        for fault in &mut faults {
+            fault.near = nearest(&fault.topic, known()).map(str::to_owned);
+        }
+    }
     let inputs = settings.topics.iter().flat_map(|name| {
         let topic: Arc<str> = name.as_str().into();
         let count = topics.get(name).map_or(0, |count| i32::try_from(*count).unwrap_or(i32::MAX));
         (0..count).map(move |partition| TopicPartition { topic: Arc::clone(&topic), partition })
     });
     let inputs = inputs.collect();
-    let left = || deadline.saturating_duration_since(Instant::now()).max(PAUSE);
-    let metadata = client.fetch_metadata(settings.topics.first().map(String::as_str), left()).ok();
+    let metadata = client.fetch_metadata(settings.topics.first().map(String::as_str), remaining(deadline)).ok();
     let mut brokers: Vec<String> = metadata.iter().flat_map(Metadata::brokers).map(address).collect();
     brokers.sort();
-    let id = client.client().fetch_cluster_id(left());
+    let id = client.client().fetch_cluster_id(remaining(deadline));
     let broker = metadata.and_then(|metadata| Some(metadata.brokers().first()?.id()));
-    let max_transaction_timeout = broker.and_then(|broker| max_transaction_timeout(settings, broker, left()));
+    let max_transaction_timeout = broker.and_then(|broker| max_transaction_timeout(settings, broker, remaining(deadline)));
     Ok((Cluster { topics, inputs, id, brokers, max_transaction_timeout }, faults))
+}
+
+/// Time for one more question.
+fn remaining(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now()).max(PAUSE)
 }
 
 fn address(broker: &MetadataBroker) -> String {
