@@ -29,6 +29,7 @@ pub use value::{Start, show_duration, show_size};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tidegate_core::produce::Delivery;
 
 /// A larger file is refused: it is not a configuration.
 const MAX_FILE: u64 = 1 << 20;
@@ -48,6 +49,8 @@ pub struct Config {
     pub transforms: Vec<Transform>,
     /// Where it goes.
     pub output: Output,
+    /// What is promised of records and outputs.
+    pub delivery: Delivery,
     /// Time from the first batch of a transaction to its commit (decision D6).
     pub commit_interval: Duration,
     /// When a generation ends by itself, for plugins that commit at its end (decision D1).

@@ -5,9 +5,11 @@
 //! Every foreign call that rdkafka has no safe function for is in `ffi`, the only file here with unsafe code.
 
 mod consume;
+mod delivery;
 mod ffi;
 mod log;
 mod manual;
+mod member;
 mod missing;
 mod names;
 mod produce;
@@ -22,6 +24,7 @@ mod wake;
 pub use consume::KafkaConsumer;
 pub use ffi::GroupMetadata;
 pub use manual::{ClientProperty, Takes, client_properties};
+pub use member::Member;
 pub use missing::GoneTopics;
 pub use names::Names;
 pub use produce::{KafkaProducer, Nudge};

@@ -4,6 +4,16 @@ use crate::output::Outputs;
 use crate::record::{Offset, PartitionId};
 use std::time::Duration;
 
+/// What is promised of records and their outputs (DESIGN section 5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Delivery {
+    /// Outputs and offsets are committed in one transaction.
+    #[default]
+    ExactlyOnce,
+    /// Offsets are committed when the outputs are delivered: after a failure outputs may come again (decision D18).
+    AtLeastOnce,
+}
+
 /// What became of an attempt to queue an output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Queued {

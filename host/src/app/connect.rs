@@ -9,7 +9,7 @@ use crate::config::{Config, show_duration};
 use crate::exit::Exit;
 use crate::identity::Identity;
 use crate::kafka::{
-    Cluster, GoneTopics, KafkaConsumer, KafkaProducer, KafkaSettings, KafkaStarts, Names, StartCheckError, check_cluster,
+    Cluster, GoneTopics, KafkaConsumer, KafkaProducer, KafkaSettings, KafkaStarts, Member, Names, StartCheckError, check_cluster,
     fetch_bytes_per_partition,
 };
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use tidegate_core::driver::Answer;
 use tidegate_core::generation::Settings;
 use tidegate_core::lane::Chain;
 use tidegate_core::plugin::Cancel;
+use tidegate_core::produce::Delivery;
 
 /// How long the start waits for a broker that does not answer.
 pub(super) const START_PATIENCE: Duration = Duration::from_secs(30);
@@ -45,10 +46,12 @@ pub fn connect(config: &Config, chain: Arc<Chain>, cancel: Arc<Cancel>) -> Resul
     settings.fetch_bytes = fetch_bytes_per_partition(bytes(config.buffer), cluster.inputs.len());
     let names = Arc::new(Names::default());
     // The producer first: making it aborts what a predecessor with this id left open, before anything is read (rule R48).
-    let producer = KafkaProducer::new(&settings, Arc::new(topics(config)), Arc::clone(&names), START_PATIENCE)
-        .map_err(|error| outcome::producer(&error))?;
+    let member = Arc::new(Member::default());
+    let producer =
+        KafkaProducer::new(&settings, Arc::new(topics(config)), Arc::clone(&names), Arc::clone(&member), START_PATIENCE)
+            .map_err(|error| outcome::producer(&error))?;
     let nudge = producer.nudge();
-    let consumer = KafkaConsumer::new(&settings, Arc::clone(&names)).map_err(|error| refused(&error))?;
+    let consumer = KafkaConsumer::new(&settings, Arc::clone(&names), member).map_err(|error| refused(&error))?;
     let waker = consumer.waker();
     let inbox = Inbox::new(move || waker.wake());
     let starts = starts(config, &settings, cluster, consumer.gone_topics(), &inbox)?;
@@ -85,7 +88,7 @@ fn check_brokers(config: &Config) -> Result<Cluster, Problem> {
 /// Whether the brokers allow transactions that are as long as the pipeline's may be.
 pub(super) fn allows_transactions(config: &Config, cluster: &Cluster) -> Result<(), Problem> {
     match cluster.max_transaction_timeout {
-        Some(most) if most < config.transaction_timeout => Err(Problem {
+        Some(most) if config.delivery == Delivery::ExactlyOnce && most < config.transaction_timeout => Err(Problem {
             message: format!(
                 "the brokers allow transactions of {} at most (`transaction.max.timeout.ms`), and this pipeline needs {}: shorten \
                  `commit-interval`, `generation-limit` or `stop-timeout`, or raise it on the brokers",
@@ -117,6 +120,7 @@ pub(super) fn kafka_settings(config: &Config, transactional_id: &str) -> KafkaSe
         group: config.input.group.clone(),
         topics: config.input.topics.clone(),
         properties: config.kafka.properties.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        delivery: config.delivery,
         transactional_id: transactional_id.to_owned(),
         transaction_timeout: config.transaction_timeout,
         fetch_bytes: fetch_bytes_per_partition(bytes(config.buffer), 1),

@@ -2,6 +2,7 @@
 
 use super::fault::{Faults, Position};
 use super::file::Section;
+use super::keys::AT_LEAST_ONCE;
 use super::places::Places;
 use super::properties::{self, Times};
 use super::secret::PluginConfig;
@@ -10,6 +11,7 @@ use super::{Config, GenerationLimit, Input, Kafka, Limits, Output, Start, Transf
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
+use tidegate_core::produce::Delivery;
 
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
@@ -41,6 +43,7 @@ pub(super) fn check(file: &Path, top: &Section, lookup: Lookup<'_>, faults: &mut
         transforms: transforms(top.sections("transforms"), &folder, faults),
         output: output(top, &input, faults),
         input,
+        delivery: if top.choice("delivery") == AT_LEAST_ONCE { Delivery::AtLeastOnce } else { Delivery::ExactlyOnce },
         commit_interval,
         generation_limit,
         identity: top.text("identity").map(|text| text.text.clone()),

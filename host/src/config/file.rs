@@ -30,7 +30,7 @@ enum Value {
     Texts(Vec<Text>),
     Duration(Duration),
     Number(u64),
-    Choice,
+    Choice(&'static str),
     Map(Vec<(Name, Text)>),
     Json(serde_json::Value),
     Section(Section),
@@ -179,12 +179,12 @@ impl Reader<'_> {
         None
     }
 
-    fn choice(&mut self, node: &Node, path: &str, words: &[Word]) -> Option<Value> {
+    fn choice(&mut self, node: &Node, path: &str, words: &'static [Word]) -> Option<Value> {
         let text = self.scalar(node, path)?;
         let supported = || words.iter().filter(|word| word.supported).map(|word| word.text);
         let listed = supported().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(" or ");
         let message = match words.iter().find(|word| word.text == text.text) {
-            Some(word) if word.supported => return Some(Value::Choice),
+            Some(word) if word.supported => return Some(Value::Choice(word.text)),
             Some(_) => format!("not supported yet; for now it is {listed}"),
             // Which one is near would tell what a hidden value is.
             None if text.hidden => format!("{listed} is wanted here"),
@@ -343,7 +343,7 @@ impl Section {
                         places.note(format!("{path}[{index}]"), text.at);
                     }
                 }
-                Value::Text(_) | Value::Duration(_) | Value::Number(_) | Value::Choice | Value::Map(_) | Value::Json(_) => {}
+                Value::Text(_) | Value::Duration(_) | Value::Number(_) | Value::Choice(_) | Value::Map(_) | Value::Json(_) => {}
             }
             places.note(path, *at);
         }
@@ -366,6 +366,11 @@ impl Section {
     /// A text, or the default of the table.
     pub(super) fn text_or_default(&self, name: &str) -> String {
         self.text(name).map_or_else(|| self.default(name).to_owned(), |text| text.text.clone())
+    }
+
+    /// The word of a choice, or the default of the table.
+    pub(super) fn choice(&self, name: &str) -> &'static str {
+        if let Some(Value::Choice(word)) = self.get(name) { word } else { self.default(name) }
     }
 
     pub(super) fn texts(&self, name: &str) -> &[Text] {

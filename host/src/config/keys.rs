@@ -54,6 +54,9 @@ pub(super) enum Kind {
     NotYet(&'static str),
 }
 
+/// The mode of delivery without transactions.
+pub(super) const AT_LEAST_ONCE: &str = "at-least-once";
+
 /// A word of a choice.
 #[derive(Debug)]
 pub(super) struct Word {
@@ -94,7 +97,7 @@ pub(super) const TOP: &[Key] = &[
     key("transforms", Required, Kind::Sections(TRANSFORM)),
     key("output", Required, Kind::Section(OUTPUT)),
     key("dead-letter", Absent, Kind::NotYet("records that fail for good stop the host (`on-failure.then: stop`)")),
-    key("delivery", Text("exactly-once"), Kind::Choice(&[word("exactly-once"), not_yet("at-least-once")])),
+    key("delivery", Text("exactly-once"), Kind::Choice(&[word("exactly-once"), word(AT_LEAST_ONCE)])),
     key("commit-interval", Text("100ms"), Kind::Duration(millis(1), minutes(10))),
     key("generation-limit", Absent, Kind::Section(GENERATION_LIMIT)),
     key("identity", Computed("host name and a free slot"), Kind::Text(&value::NAME)),

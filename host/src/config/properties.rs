@@ -61,6 +61,10 @@ const RULES: &[(&str, Allowed, &str)] = &[
     ("session.timeout.ms", Within(1000, 86_400_000), "a member has to live long enough to be heard"),
 ];
 
+/// What a member says of itself in a classic group only.
+const OF_CLASSIC_MEMBERS: &[&str] =
+    &["session.timeout.ms", "heartbeat.interval.ms", "partition.assignment.strategy", "group.protocol.type"];
+
 const DEFAULT_MAX_POLL_INTERVAL: Duration = Duration::from_secs(300);
 const DEFAULT_SESSION_TIMEOUT: u64 = 45_000;
 
@@ -179,6 +183,13 @@ impl Times {
         {
             let message = format!("too long: it has to be at least 100 ms below the {shown} that a transaction lives");
             fault(at, "socket.timeout.ms", message);
+        }
+        if pairs.iter().any(|(name, text)| name.text == "group.protocol" && text.text.eq_ignore_ascii_case("consumer")) {
+            for (name, _) in pairs.iter().filter(|(name, _)| OF_CLASSIC_MEMBERS.contains(&name.text.as_str())) {
+                let message = "with `group.protocol: consumer` the brokers say this: leave it out".to_owned();
+                fault(name.at, &name.text, message);
+            }
+            return timeout;
         }
         let session = given("session.timeout.ms");
         let session_millis = session.map_or(DEFAULT_SESSION_TIMEOUT, |(_, millis)| millis);

@@ -4,6 +4,7 @@ use super::keys;
 use super::secret::MASK;
 use super::{Config, Start, Transform, show_duration, show_size};
 use std::fmt::Write;
+use tidegate_core::produce::Delivery;
 
 impl Config {
     /// The settings in force, a line each. It holds no secret.
@@ -34,7 +35,7 @@ impl Config {
         }
         line("output.topic", self.output.topic.clone().unwrap_or_else(|| "none: plugins name a topic".to_owned()));
         line("output.topics", if self.output.topics.is_empty() { "none".to_owned() } else { self.output.topics.join(", ") });
-        line("delivery", "exactly-once".to_owned());
+        line("delivery", delivery(self.delivery));
         line("commit-interval", show_duration(self.commit_interval));
         let limit = self.generation_limit;
         line("generation-limit", format!("{}, {} records", show_duration(limit.time), limit.records));
@@ -69,6 +70,14 @@ fn transform_lines(transform: &Transform, line: &mut impl FnMut(&str, String)) {
         ),
     );
     line(&key("on-failure"), format!("{} retries, then stop", transform.retries));
+}
+
+fn delivery(delivery: Delivery) -> String {
+    match delivery {
+        Delivery::ExactlyOnce => "exactly-once",
+        Delivery::AtLeastOnce => keys::AT_LEAST_ONCE,
+    }
+    .to_owned()
 }
 
 fn start(start: Start) -> String {

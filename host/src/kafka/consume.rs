@@ -5,6 +5,7 @@ mod source;
 use self::source::Source;
 use super::ffi::{self, GroupMetadata, PartitionQueue};
 use super::log::Told;
+use super::member::Member;
 use super::missing::{GoneTopics, MissingTopics};
 use super::names::Names;
 use super::rebalance::{GroupContext, Noted, Revoke};
@@ -35,7 +36,8 @@ type Client = BaseConsumer<GroupContext>;
 pub struct KafkaConsumer {
     settings: KafkaSettings,
     /// None once closed, and after a fatal error until there is a new one.
-    client: Option<Client>,
+    client: Option<Arc<Client>>,
+    member: Arc<Member>,
     names: Arc<Names>,
     signal: Arc<Signal>,
     sources: HashMap<PartitionId, Source>,
@@ -48,17 +50,18 @@ pub struct KafkaConsumer {
 }
 
 impl KafkaConsumer {
-    /// Makes a member and subscribes it to the topics. Nothing is asked of a broker before the first poll.
+    /// Makes a member and subscribes it to the topics. Nothing is asked of a broker before the first poll. `member` learns of it, for the
+    /// one who commits.
     ///
     /// # Errors
     /// [`KafkaError`] when librdkafka refuses the settings.
-    pub fn new(settings: &KafkaSettings, names: Arc<Names>) -> Result<Self, KafkaError> {
+    pub fn new(settings: &KafkaSettings, names: Arc<Names>, member: Arc<Member>) -> Result<Self, KafkaError> {
         let signal = Signal::new()?;
-        let client = Some(join(settings, &names, &signal)?);
+        let client = Some(join(settings, &names, &signal, &member)?);
         let settings = settings.clone();
         let (sources, revokes, out) = (HashMap::new(), VecDeque::new(), Arc::default());
         let missing = MissingTopics::new(&settings);
-        Ok(Self { settings, client, names, signal, sources, revokes, out, strays: 0, missing, told: Told::default() })
+        Ok(Self { settings, client, member, names, signal, sources, revokes, out, strays: 0, missing, told: Told::default() })
     }
 
     /// Wakes the driver out of [`Consumer::wait`], from any thread.
@@ -86,6 +89,7 @@ impl KafkaConsumer {
             Noted::Assigned(queues) => {
                 let ids = queues.iter().map(|(id, _)| *id).collect();
                 self.sources.extend(queues.into_iter().map(|(id, queue)| (id, Source::new(queue))));
+                self.member.was_assigned();
                 Polled::Assigned(ids)
             }
             Noted::Revoked(revoke) => {
@@ -127,6 +131,9 @@ impl KafkaConsumer {
 
     fn answer(&mut self, revoke: &Revoke) -> Result<(), String> {
         let Some(client) = &self.client else { return Ok(()) };
+        if revoke.is_followed_by_an_assignment(self.settings.has_new_protocol()) {
+            self.member.gave_back();
+        }
         let answer = revoke.answer(client).map_err(|error| error.to_string());
         if revoke.takes_all() {
             self.sources.clear();
@@ -177,7 +184,12 @@ impl KafkaConsumer {
 }
 
 /// A client that is subscribed.
-fn join(settings: &KafkaSettings, names: &Arc<Names>, signal: &Arc<Signal>) -> Result<Client, KafkaError> {
+fn join(
+    settings: &KafkaSettings,
+    names: &Arc<Names>,
+    signal: &Arc<Signal>,
+    member: &Member,
+) -> Result<Arc<Client>, KafkaError> {
     let context = GroupContext::new(Arc::clone(names), Arc::clone(signal));
     let client: Client = settings
         .consumer()
@@ -185,7 +197,11 @@ fn join(settings: &KafkaSettings, names: &Arc<Names>, signal: &Arc<Signal>) -> R
         .map_err(|error| KafkaError::Client { role: "consumer", reason: without_secret(&error) })?;
     ffi::wake_by_main_queue(client.client());
     let topics: Vec<&str> = settings.topics.iter().map(String::as_str).collect();
-    client.subscribe(&topics).map_err(|error| KafkaError::Subscribe { topics: topics.join(", "), reason: error.to_string() })?;
+    client
+        .subscribe(&topics)
+        .map_err(|error| KafkaError::Subscribe { topics: topics.join(", "), reason: error.to_string() })?;
+    let client = Arc::new(client);
+    member.is_now(&client);
     Ok(client)
 }
 
@@ -332,7 +348,7 @@ impl Consumer for KafkaConsumer {
 
     fn rejoin(&mut self) -> Result<(), String> {
         drop(self.leave());
-        let client = join(&self.settings, &self.names, &self.signal).map_err(|error| error.to_string())?;
+        let client = join(&self.settings, &self.names, &self.signal, &self.member).map_err(|error| error.to_string())?;
         self.client = Some(client);
         Ok(())
     }

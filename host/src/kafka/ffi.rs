@@ -9,6 +9,7 @@
 use super::transaction::Fault;
 use rdkafka::TopicPartitionList;
 use rdkafka::client::{Client, ClientContext};
+use rdkafka::error::RDKafkaErrorCode;
 use rdkafka_sys as sys;
 use std::ffi::{CStr, c_int, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -201,6 +202,55 @@ impl Drop for GroupMetadata {
         // SAFETY: it has one owner.
         unsafe { sys::rd_kafka_consumer_group_metadata_destroy(self.0.as_ptr()) }
     }
+}
+
+/// A commit by a consumer that is not answered yet.
+pub(super) struct PendingCommit(NonNull<sys::rd_kafka_queue_t>);
+
+// SAFETY: a handle to a queue that librdkafka guards with its own lock.
+unsafe impl Send for PendingCommit {}
+
+impl PendingCommit {
+    /// Sends these offsets.
+    pub(super) fn send<C: ClientContext>(client: &Client<C>, offsets: &TopicPartitionList) -> Result<Self, RDKafkaErrorCode> {
+        // SAFETY: client and list live, the list is copied; without a callback the answer is an event of the queue, which is ours.
+        let (pending, code) = unsafe {
+            let queue =
+                NonNull::new(sys::rd_kafka_queue_new(client.native_ptr())).ok_or(RDKafkaErrorCode::CriticalSystemResource)?;
+            let pending = Self(queue);
+            let (native, offsets) = (client.native_ptr(), offsets.ptr());
+            (pending, sys::rd_kafka_commit_queue(native, offsets, queue.as_ptr(), None, ptr::null_mut()))
+        };
+        result_of(code).map(|()| pending)
+    }
+
+    /// The answer, if it comes in time: the first error of a partition counts. `client` is the one that sent it.
+    pub(super) fn wait<C: ClientContext>(&self, _client: &Client<C>, timeout: Duration) -> Option<Result<(), RDKafkaErrorCode>> {
+        // SAFETY: queue and client live. The event is ours, and list and errors belong to it, which is destroyed behind their last use.
+        unsafe {
+            let event = NonNull::new(sys::rd_kafka_queue_poll(self.0.as_ptr(), millis(timeout)))?.as_ptr();
+            let mut answer = result_of(sys::rd_kafka_event_error(event));
+            let list = sys::rd_kafka_event_topic_partition_list(event);
+            if let Some(list) = list.as_ref() {
+                for index in 0..usize::try_from(list.cnt).unwrap_or(0) {
+                    answer = answer.and_then(|()| result_of((*list.elems.add(index)).err));
+                }
+            }
+            sys::rd_kafka_event_destroy(event);
+            Some(answer)
+        }
+    }
+}
+
+impl Drop for PendingCommit {
+    fn drop(&mut self) {
+        // SAFETY: the handle is ours, and giving it back touches nothing of the client.
+        unsafe { sys::rd_kafka_queue_destroy(self.0.as_ptr()) }
+    }
+}
+
+fn result_of(code: sys::rd_kafka_resp_err_t) -> Result<(), RDKafkaErrorCode> {
+    if code == sys::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR { Ok(()) } else { Err(code.into()) }
 }
 
 /// A topic as the producer knows it. To be dropped before its client.

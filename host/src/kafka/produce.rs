@@ -1,24 +1,22 @@
-//! The transactional producer. Only the writer's thread calls it (decision D7).
+//! The producer, with transactions or without. Only the writer's thread calls it (decision D7).
 
+use super::delivery::ProducerLog;
 use super::ffi::{self, GroupMetadata, HeaderList, Produce, Topic};
-use super::log::Told;
+use super::member::Member;
 use super::names::Names;
 use super::settings::KafkaSettings;
 use super::transaction::{Fault, is_forbidden};
 use super::without_secret;
-use rdkafka::client::ClientContext;
-use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
-use rdkafka::message::DeliveryResult;
-use rdkafka::producer::{BaseProducer, NoCustomPartitioner, Producer as _, ProducerContext};
-use rdkafka::{Offset as Place, Statistics, TopicPartitionList};
+use rdkafka::producer::{BaseProducer, Producer as _};
+use rdkafka::{Offset as Place, TopicPartitionList};
 use std::ffi::CString;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
+use tidegate_core::consume::Fence;
 use tidegate_core::output::{Outputs, Target, Topics};
-use tidegate_core::produce::{ErrorClass, ProducerError, Queued, TransactionalProducer};
+use tidegate_core::produce::{Delivery, ErrorClass, ProducerError, Queued, TransactionalProducer};
 use tidegate_core::record::{Offset, PartitionId};
 
 /// The longest wait of one C flush: failed reports must be polled in between (FACTS F7).
@@ -31,9 +29,13 @@ const INIT_PAUSE: Duration = Duration::from_millis(50);
 
 type Client = BaseProducer<ProducerLog>;
 
-/// A transactional producer over librdkafka.
+/// A producer over librdkafka: transactional, or idempotent with offsets that the group's member commits (decision D18).
 pub struct KafkaProducer {
     settings: KafkaSettings,
+    member: Arc<Member>,
+    /// What the member is to commit, without transactions, and under which membership.
+    offsets: Vec<(PartitionId, Offset)>,
+    fence: Fence,
     topics: Arc<Topics>,
     names: Arc<Names>,
     /// Before the client, so that they are dropped before it. Empty only while a new client is made.
@@ -55,12 +57,6 @@ pub struct Nudge {
     brokers: CString,
 }
 
-impl std::fmt::Debug for ProducerLog {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ProducerLog")
-    }
-}
-
 impl Nudge {
     /// Names the brokers to the client once more. Does nothing when there is no client.
     pub fn nudge(&self) {
@@ -71,105 +67,9 @@ impl Nudge {
     }
 }
 
-/// A record that was not delivered.
-#[derive(Clone)]
-struct Failure {
-    code: Option<Code>,
-    said: String,
-}
-
-impl Failure {
-    /// Whether the broker would refuse the same record again.
-    fn is_final(&self) -> bool {
-        matches!(
-            self.code,
-            Some(
-                Code::MessageSizeTooLarge
-                    | Code::MessageBatchTooLarge
-                    | Code::InvalidMessage
-                    | Code::InvalidMessageSize
-                    | Code::InvalidRecord
-                    | Code::InvalidTimestamp
-                    | Code::InvalidTopic
-                    | Code::UnknownTopic
-                    | Code::UnknownPartition
-                    | Code::UnknownTopicOrPartition
-                    | Code::PolicyViolation
-            )
-        )
-    }
-}
-
-/// The context of the producer.
-struct ProducerLog {
-    served: AtomicU64,
-    failed: AtomicU64,
-    failure: Mutex<Option<Failure>>,
-    told: Told,
-}
-
-impl ProducerLog {
-    fn serve(&self) {
-        self.served.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// A record of this transaction that was not delivered: one that was refused for good where there is one, since others fail on
-    /// its account.
-    fn failure(&self) -> Option<Failure> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn note_failure(&self, failure: Failure) {
-        let mut known = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        if !known.as_ref().is_some_and(Failure::is_final) {
-            *known = Some(failure);
-        }
-    }
-
-    fn forget_failure(&self) {
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-}
-
-impl ClientContext for ProducerLog {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        self.serve();
-        super::log::line("producer", level, facility, message);
-    }
-
-    fn stats(&self, _: Statistics) {
-        self.serve();
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        self.serve();
-        if self.told.is_news(&error.to_string()) {
-            tracing::warn!(target: "kafka", role = "producer", %error, "{reason}");
-        }
-    }
-}
-
-impl ProducerContext<NoCustomPartitioner> for ProducerLog {
-    type DeliveryOpaque = ();
-
-    /// Only failed ones come here (`delivery.report.only.error`).
-    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
-        self.serve();
-        let Err((error, message)) = result else { return };
-        // An abort purges what is queued: nothing has failed then.
-        if matches!(error.rdkafka_error_code(), Some(Code::PurgeQueue | Code::PurgeInflight)) {
-            return;
-        }
-        self.failed.fetch_add(1, Ordering::Relaxed);
-        let topic = rdkafka::Message::topic(message);
-        let said = format!("a record for {topic}-{} was not delivered: {error}", rdkafka::Message::partition(message));
-        tracing::debug!(target: "kafka", role = "producer", "{said}");
-        self.note_failure(Failure { code: error.rdkafka_error_code(), said });
-    }
-}
-
 impl KafkaProducer {
-    /// Makes the client and asks the broker for its producer id, which also ends what a predecessor left open (rule R48).
+    /// Makes the client. A transactional one asks the broker for its producer id, which also ends what a predecessor left open (rule
+    /// R48). One without transactions commits offsets by `member`.
     ///
     /// # Errors
     /// [`ErrorClass::Retriable`] when no broker answered within `timeout`; [`ErrorClass::Forbidden`]; [`ErrorClass::Fatal`] when
@@ -178,13 +78,25 @@ impl KafkaProducer {
         settings: &KafkaSettings,
         topics: Arc<Topics>,
         names: Arc<Names>,
+        member: Arc<Member>,
         timeout: Duration,
     ) -> Result<Self, ProducerError> {
         let brokers = CString::new(settings.brokers.join(",")).map_err(|_| fatal("kafka.brokers holds a zero byte".into()))?;
         let nudge = Nudge { client: Arc::default(), brokers };
-        let (settings, handles) = (settings.clone(), Vec::new());
-        let mut producer =
-            Self { settings, topics, names, handles, client: None, nudge, reader: None, failed_before: 0, is_stale: false };
+        let mut producer = Self {
+            settings: settings.clone(),
+            member,
+            offsets: Vec::new(),
+            fence: Fence { generation: 0, member_id: String::new() },
+            topics,
+            names,
+            handles: Vec::new(),
+            client: None,
+            nudge,
+            reader: None,
+            failed_before: 0,
+            is_stale: false,
+        };
         producer.connect(timeout)?;
         Ok(producer)
     }
@@ -196,18 +108,12 @@ impl KafkaProducer {
 
     /// Records that the broker refused for good since the start.
     pub fn failed_deliveries(&self) -> u64 {
-        self.failed_before + self.client.as_ref().map_or(0, |client| client.context().failed.load(Ordering::Relaxed))
+        self.failed_before + self.client.as_ref().map_or(0, |client| client.context().failed())
     }
 
     fn connect(&mut self, timeout: Duration) -> Result<(), ProducerError> {
         let deadline = Instant::now() + timeout;
-        let context = ProducerLog {
-            served: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            failure: Mutex::new(None),
-            told: Told::default(),
-        };
-        let made = self.settings.producer().create_with_context(context);
+        let made = self.settings.producer().create_with_context(ProducerLog::default());
         let client: Arc<Client> =
             Arc::new(made.map_err(|error| fatal(format!("cannot make the Kafka producer: {}", without_secret(&error))))?);
         for name in self.topics.names() {
@@ -216,7 +122,7 @@ impl KafkaProducer {
             self.handles.push(handle);
         }
         *self.nudge.client.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&client);
-        let begun = init(&client, deadline);
+        let begun = if self.is_transactional() { init(&client, deadline) } else { Ok(()) };
         self.client = Some(client);
         begun
     }
@@ -230,6 +136,13 @@ impl KafkaProducer {
     /// The client; an error when [`TransactionalProducer::replace`] has failed to make one.
     fn client(&self) -> Result<&Client, ProducerError> {
         self.client.as_deref().ok_or_else(|| fatal("there is no producer: the last attempt to make one has failed".into()))
+    }
+
+    /// Ends what is under way without transactions: nothing can be taken back, and a purge would leave a gap in the sequence. So what is
+    /// queued is delivered, and comes again, or the client goes with it.
+    fn let_go(&mut self, deadline: Instant) -> Result<(), ProducerError> {
+        let delivered = self.flush(remaining(deadline));
+        if matches!(delivered, Ok(true)) { Ok(()) } else { self.replace(remaining(deadline)) }
     }
 
     fn list(&self, offsets: &[(PartitionId, Offset)]) -> TopicPartitionList {
@@ -282,9 +195,9 @@ fn fatal(message: String) -> ProducerError {
 fn serve(client: &Client) {
     let context = client.context();
     loop {
-        let served = context.served.load(Ordering::Relaxed);
+        let served = context.served();
         client.poll(Duration::ZERO);
-        if context.served.load(Ordering::Relaxed) == served {
+        if context.served() == served {
             return;
         }
     }
@@ -337,12 +250,15 @@ impl TransactionalProducer for KafkaProducer {
     type Group = GroupMetadata;
 
     fn is_transactional(&self) -> bool {
-        true
+        self.settings.delivery == Delivery::ExactlyOnce
     }
 
     fn begin(&mut self) -> Result<(), ProducerError> {
         let client = self.client()?;
         client.context().forget_failure();
+        if !self.is_transactional() {
+            return Ok(());
+        }
         client.begin_transaction().map_err(|error| {
             let mut told = fault_of(client, &error).told("begin_transaction", ErrorClass::Fatal);
             if told.class == ErrorClass::Retriable {
@@ -411,6 +327,11 @@ impl TransactionalProducer for KafkaProducer {
         group: &GroupMetadata,
         timeout: Duration,
     ) -> Result<(), ProducerError> {
+        if !self.is_transactional() {
+            self.offsets = offsets.to_vec();
+            self.fence = Fence { generation: group.generation(), member_id: group.member_id() };
+            return Ok(());
+        }
         let client = self.client()?;
         ffi::send_offsets(client.client(), &self.list(offsets), group, timeout)
             .map_err(|fault| cause(client, fault).told("send_offsets_to_transaction", ErrorClass::Abortable))
@@ -426,6 +347,9 @@ impl TransactionalProducer for KafkaProducer {
         }
         let client = self.client()?;
         serve(client);
+        if !self.is_transactional() {
+            return self.member.commit(&self.offsets, &self.fence, |offsets| self.list(offsets), remaining(deadline));
+        }
         client
             .commit_transaction(remaining(deadline).max(Duration::from_millis(1)))
             .map_err(|error| fault_of(client, &error).told("commit_transaction", ErrorClass::Abortable))
@@ -433,6 +357,9 @@ impl TransactionalProducer for KafkaProducer {
 
     fn abort(&mut self, timeout: Duration) -> Result<(), ProducerError> {
         let deadline = Instant::now() + timeout;
+        if !self.is_transactional() {
+            return self.let_go(deadline);
+        }
         if !self.is_stale {
             let client = self.client()?;
             abort_by(client, deadline)?;

@@ -41,6 +41,12 @@ impl Revoke {
         if self.cooperative { consumer.incremental_unassign(&self.list) } else { consumer.unassign() }
     }
 
+    /// Whether the group goes on to its next generation behind the answer, and tells it by an assignment, an empty one too: in the
+    /// cooperative protocol of before KIP-848 (decision D18).
+    pub(super) fn is_followed_by_an_assignment(&self, has_new_protocol: bool) -> bool {
+        self.cooperative && !self.lost && !has_new_protocol
+    }
+
     /// Whether the answer takes every partition, as an eager protocol does.
     pub(super) fn takes_all(&self) -> bool {
         !self.cooperative

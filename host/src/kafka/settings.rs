@@ -4,6 +4,7 @@ use rdkafka::config::{ClientConfig, RDKafkaLogLevel};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
+use tidegate_core::produce::Delivery;
 
 /// Everything that consumer, producer and start look-ups are made from.
 #[derive(Clone)]
@@ -16,6 +17,8 @@ pub struct KafkaSettings {
     pub topics: Vec<String>,
     /// Properties that people added, checked by the configuration. They stand above what is only a default here.
     pub properties: BTreeMap<String, String>,
+    /// With transactions, or without.
+    pub delivery: Delivery,
     /// Group and identity of this process (decision D11).
     pub transactional_id: String,
     /// When the broker gives an open transaction up (decision D12).
@@ -34,6 +37,7 @@ impl fmt::Debug for KafkaSettings {
             .field("group", &self.group)
             .field("topics", &self.topics)
             .field("properties", &self.properties.keys().collect::<Vec<_>>())
+            .field("delivery", &self.delivery)
             .field("transactional_id", &self.transactional_id)
             .field("transaction_timeout", &self.transaction_timeout)
             .field("fetch_bytes", &self.fetch_bytes)
@@ -58,6 +62,11 @@ impl KafkaSettings {
         self.properties.get(name).map(String::as_str)
     }
 
+    /// Whether the group is one of KIP-848, in which the broker assigns.
+    pub(super) fn has_new_protocol(&self) -> bool {
+        self.property("group.protocol").is_some_and(|protocol| protocol.eq_ignore_ascii_case("consumer"))
+    }
+
     /// The member of the group.
     pub(super) fn consumer(&self) -> ClientConfig {
         let mut config = self.common(&[
@@ -71,7 +80,7 @@ impl KafkaSettings {
             ("topic.metadata.refresh.interval.ms", "3000".into()),
         ]);
         // The new protocol is configured at the broker and refuses an assignor here (decision D19).
-        if self.property("group.protocol") != Some("consumer") && self.property("partition.assignment.strategy").is_none() {
+        if !self.has_new_protocol() && self.property("partition.assignment.strategy").is_none() {
             config.set("partition.assignment.strategy", "cooperative-sticky");
         }
         config
@@ -90,7 +99,7 @@ impl KafkaSettings {
         config
     }
 
-    /// The transactional producer.
+    /// The producer: transactional, or idempotent.
     pub(super) fn producer(&self) -> ClientConfig {
         let transaction = self.transaction_timeout.as_millis().max(1000);
         let mut config = self.common(&[
@@ -106,11 +115,10 @@ impl KafkaSettings {
             ("queue.buffering.max.kbytes", (self.produce_bytes / KIB).clamp(1024, 2_097_151).to_string()),
             ("queue.buffering.max.messages", (self.produce_bytes / 128).clamp(10_000, 1_000_000).to_string()),
         ]);
-        config
-            .set("transactional.id", &self.transactional_id)
-            .set("transaction.timeout.ms", transaction.to_string())
-            .set("enable.idempotence", "true")
-            .set("delivery.report.only.error", "true");
+        config.set("enable.idempotence", "true").set("delivery.report.only.error", "true");
+        if self.delivery == Delivery::ExactlyOnce {
+            config.set("transactional.id", &self.transactional_id).set("transaction.timeout.ms", transaction.to_string());
+        }
         config
     }
 
@@ -150,6 +158,7 @@ mod tests {
             group: "g".into(),
             topics: vec!["in".into()],
             properties: properties.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            delivery: Delivery::ExactlyOnce,
             transactional_id: "g-host-0".into(),
             transaction_timeout: Duration::from_secs(30),
             fetch_bytes: 8 * MIB,
@@ -159,9 +168,11 @@ mod tests {
 
     #[test]
     fn librdkafka_accepts_every_computed_property() {
-        let settings = settings(&[]);
-        for config in [settings.consumer(), settings.reader(), settings.producer()] {
-            config.create_native_config().unwrap();
+        for delivery in [Delivery::ExactlyOnce, Delivery::AtLeastOnce] {
+            let settings = KafkaSettings { delivery, ..settings(&[]) };
+            for config in [settings.consumer(), settings.reader(), settings.producer()] {
+                config.create_native_config().unwrap();
+            }
         }
     }
 

@@ -47,7 +47,7 @@ impl Fault {
         }
         if self.code == Code::UnknownMemberId {
             ErrorClass::UnknownMember
-        } else if matches!(self.code, Code::IllegalGeneration | Code::RebalanceInProgress) {
+        } else if matches!(self.code, Code::IllegalGeneration | Code::RebalanceInProgress | Code::StaleMemberEpoch) {
             ErrorClass::StaleMember
         } else if self.abort {
             ErrorClass::Abortable

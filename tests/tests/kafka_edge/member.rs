@@ -48,8 +48,9 @@ impl Member {
     pub(crate) fn new(settings: &KafkaSettings, output: &str, seen: Arc<Seen>) -> Self {
         let names = Arc::new(Names::default());
         let topics = Arc::new(Topics::new(Some(output), &[]));
-        let producer = KafkaProducer::new(settings, topics, Arc::clone(&names), LONG).unwrap();
-        let consumer = KafkaConsumer::new(settings, names).unwrap();
+        let member = Arc::default();
+        let producer = KafkaProducer::new(settings, topics, Arc::clone(&names), Arc::clone(&member), LONG).unwrap();
+        let consumer = KafkaConsumer::new(settings, names, member).unwrap();
         Self { consumer, producer, owned: BTreeMap::new(), open: false, seen }
     }
 

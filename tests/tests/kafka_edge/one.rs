@@ -24,7 +24,7 @@ pub(crate) fn member_with(topic: &str, group: &str, partitions: usize) -> One {
 
 pub(crate) fn member_as(topic: &str, group: &str, partitions: usize, properties: &[(&str, &str)]) -> One {
     let names = Arc::new(Names::default());
-    let mut consumer = KafkaConsumer::new(&settings(topic, group, properties), Arc::clone(&names)).unwrap();
+    let mut consumer = KafkaConsumer::new(&settings(topic, group, properties), Arc::clone(&names), Arc::default()).unwrap();
     let mut ids = Vec::new();
     until(|| {
         collect(&mut consumer, &mut ids);
@@ -95,7 +95,7 @@ pub(crate) fn producer(partitions: i32, config: &[(&str, &str)]) -> Bench {
     let names = Arc::new(Names::default());
     let topics = Arc::new(Topics::new(Some(&output), &[]));
     let settings = settings("unused", &unique("group"), &[]);
-    let producer = KafkaProducer::new(&settings, topics, Arc::clone(&names), LONG).unwrap();
+    let producer = KafkaProducer::new(&settings, topics, Arc::clone(&names), Arc::default(), LONG).unwrap();
     Bench { producer, output, names }
 }
 

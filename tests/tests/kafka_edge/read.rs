@@ -111,7 +111,7 @@ fn a_consumer_closes_with_and_without_partitions_and_counts_what_is_out() {
     let (input, group) = (topic("in", 1, &[]), unique("group"));
     fill(&input, 1, 0..10);
     commit(&group, &input, 0, 0);
-    let mut never_polled = KafkaConsumer::new(&settings(&input, &group, QUICK), Arc::default()).unwrap();
+    let mut never_polled = KafkaConsumer::new(&settings(&input, &group, QUICK), Arc::default(), Arc::default()).unwrap();
     never_polled.close(LONG);
     assert_eq!(never_polled.poll(), None);
     let mut member = member_with(&input, &group, 1);
@@ -132,7 +132,7 @@ fn a_consumer_closes_with_and_without_partitions_and_counts_what_is_out() {
 fn a_consumer_with_an_unanswered_revoke_can_be_closed() {
     let (input, group) = (topic("in", 2, &[]), unique("group"));
     let mut first = member_with(&input, &group, 2);
-    let mut second = KafkaConsumer::new(&settings(&input, &group, QUICK), Arc::default()).unwrap();
+    let mut second = KafkaConsumer::new(&settings(&input, &group, QUICK), Arc::default(), Arc::default()).unwrap();
     let mut got = Vec::new();
     until(|| {
         collect(&mut second, &mut got);
@@ -192,7 +192,7 @@ fn a_static_member_whose_twin_starts_is_told_that_it_is_fenced() {
     let (input, group) = (topic("in", 1, &[]), unique("group"));
     let fixed = [QUICK, &[("group.instance.id", "host-1")]].concat();
     let mut first = member_as(&input, &group, 1, &fixed);
-    let mut twin = KafkaConsumer::new(&settings(&input, &group, &fixed), Arc::default()).unwrap();
+    let mut twin = KafkaConsumer::new(&settings(&input, &group, &fixed), Arc::default(), Arc::default()).unwrap();
     let mut got = Vec::new();
     let fenced = until(|| {
         collect(&mut twin, &mut got);

@@ -83,7 +83,7 @@ fn the_group_waits_for_the_release() {
     let (input, group) = (topic("in", 4, &[]), unique("group"));
     let mut first = member_with(&input, &group, 4);
     let second = settings(&input, &group, QUICK);
-    let mut second = KafkaConsumer::new(&second, Arc::default()).unwrap();
+    let mut second = KafkaConsumer::new(&second, Arc::default(), Arc::default()).unwrap();
     let mut got = Vec::new();
     let revoked = until(|| {
         collect(&mut second, &mut got);

@@ -124,11 +124,11 @@ fn a_second_producer_of_the_same_id_fences_the_first_which_can_be_replaced() {
     let output_topic = topic("out", 1, &[]);
     let (names, topics) = (Arc::new(Names::default()), Arc::new(Topics::new(Some(&output_topic), &[])));
     let settings = settings("unused", &unique("group"), &[]);
-    let mut first = KafkaProducer::new(&settings, Arc::clone(&topics), Arc::clone(&names), LONG).unwrap();
+    let mut first = KafkaProducer::new(&settings, Arc::clone(&topics), Arc::clone(&names), Arc::default(), LONG).unwrap();
     first.begin().unwrap();
     produce(&mut first, &output(None, Some(b"lost")));
     assert!(first.flush(LONG).unwrap());
-    let mut second = KafkaProducer::new(&settings, topics, names, LONG).unwrap();
+    let mut second = KafkaProducer::new(&settings, topics, names, Arc::default(), LONG).unwrap();
     let error = first.commit(LONG).unwrap_err();
     assert_eq!(error.class, ErrorClass::Fenced, "{error:?}");
     assert_eq!(first.abort(LONG).unwrap_err().class, ErrorClass::Fenced);
@@ -150,7 +150,7 @@ fn offsets_are_committed_with_the_transaction_and_read_back() {
     let member = member_with(&input, &group, 2);
     let settings = settings(&input, &group, QUICK);
     let topics = Arc::new(Topics::new(None, &[]));
-    let mut producer = KafkaProducer::new(&settings, topics, Arc::clone(&member.names), LONG).unwrap();
+    let mut producer = KafkaProducer::new(&settings, topics, Arc::clone(&member.names), Arc::default(), LONG).unwrap();
     let (fence, metadata) = member.consumer.group().unwrap();
     assert!(fence.holds());
     let read = |producer: &mut KafkaProducer| {
@@ -180,7 +180,7 @@ fn offsets_of_a_member_that_has_left_are_refused() {
     let successor = member_with(&input, &group, 1);
     let settings = settings(&input, &group, QUICK);
     let topics = Arc::new(Topics::new(None, &[]));
-    let mut producer = KafkaProducer::new(&settings, topics, Arc::clone(&successor.names), LONG).unwrap();
+    let mut producer = KafkaProducer::new(&settings, topics, Arc::clone(&successor.names), Arc::default(), LONG).unwrap();
     producer.begin().unwrap();
     let error = producer.send_offsets(&[(successor.ids[0], Offset(1))], &metadata, LONG).unwrap_err();
     assert!(matches!(error.class, ErrorClass::UnknownMember | ErrorClass::StaleMember), "{error:?}");

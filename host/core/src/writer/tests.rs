@@ -456,3 +456,21 @@ fn d18_without_transactions_only_the_offsets_of_a_refused_commit_go_again() {
     assert_eq!(scene.commit(1, &[(0, 10), (1, 5)]), [WriterAnswer::Committed { epoch: Epoch(1) }]);
     assert_eq!(scene.produced(), ["a", "b"]);
 }
+
+/// T43: the older offsets of a commit that failed are not sent again once newer ones are there.
+#[test]
+fn t43_without_transactions_an_older_commit_is_never_made_after_a_newer_one() {
+    let mut scene = Scene::without_transactions();
+    for next in [10, 20, 30] {
+        scene.batch(1, 0, next, &["x"]);
+        scene.prepare(1);
+        scene.fail("commit", ErrorClass::StaleMember);
+        assert_eq!(classes(&scene.commit(1, &[(0, next)])), []);
+    }
+    // A hook's outputs come with the offset of the records before them, which may be committed already.
+    scene.batch(1, 0, 20, &["hook"]);
+    assert_eq!(scene.prepare(1), [prepared(1, &[(0, 30)], 4)]);
+    scene.commit(1, &[(0, 30)]);
+    let sent: Vec<String> = scene.calls().into_iter().filter(|call| call.starts_with("send")).collect();
+    assert_eq!(sent, [10, 20, 30, 30].map(|offset| format!("send [(0, {offset})] for group")));
+}

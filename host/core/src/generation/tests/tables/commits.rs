@@ -215,10 +215,13 @@ fn a_hook_may_commit_an_offset_that_is_committed_already() {
 
 #[test]
 fn d9_a_refused_commit_goes_again_and_the_generation_goes_on() {
-    let events: [fn(&mut World); 2] = [|world| world.pass_time(INTERVAL), |world| {
-        world.event(Event::Assigned(Vec::new()));
-        world.pass_time(INTERVAL);
-    }];
+    let events: [fn(&mut World); 2] = [
+        |world| world.pass_time(INTERVAL),
+        |world| {
+            world.event(Event::Assigned(Vec::new()));
+            world.pass_time(INTERVAL);
+        },
+    ];
     for event in events {
         let mut world = due(&[0]);
         world.writer_ok();
