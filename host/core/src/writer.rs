@@ -343,8 +343,15 @@ impl<P: TransactionalProducer> Writer<P> {
         self.begin(port.now())?;
         retried(deadline, port, |left| self.producer.send_offsets(offsets, group, left))
             .map_err(|error| demote(error, ErrorClass::Abortable))?;
-        // From here on "not known" is an answer of its own: it stays retriable, and the machine asks the broker (rule R36).
-        retried(deadline, port, |left| self.producer.commit(left))?;
+        // From here on "not known" is an answer of its own: it stays retriable, and the machine asks the broker (rule R36). What a later
+        // attempt is told says nothing of an earlier one that was not answered.
+        let mut unanswered = false;
+        retried(deadline, port, |left| {
+            let result = self.producer.commit(left);
+            unanswered |= result.as_ref().is_err_and(|error| error.class == ErrorClass::Retriable);
+            result
+        })
+        .map_err(|error| if unanswered { undecided(error) } else { error })?;
         self.reset();
         Ok(())
     }
@@ -453,6 +460,19 @@ fn retried<T>(
             other => return other,
         }
     }
+}
+
+/// The error of an attempt behind one whose outcome is open: it leaves that open, unless nobody may ask any more.
+fn undecided(error: ProducerError) -> ProducerError {
+    let class = match error.class {
+        ErrorClass::Retriable
+        | ErrorClass::Abortable
+        | ErrorClass::StaleMember
+        | ErrorClass::UnknownMember
+        | ErrorClass::Undeliverable => ErrorClass::Retriable,
+        class @ (ErrorClass::FencedInstance | ErrorClass::Forbidden | ErrorClass::Fenced | ErrorClass::Fatal) => class,
+    };
+    ProducerError { class, ..error }
 }
 
 fn demote(error: ProducerError, class: ErrorClass) -> ProducerError {

@@ -298,6 +298,22 @@ fn a_commit_of_unknown_outcome_is_asked_again_and_never_aborted() {
     assert_eq!(answers, [WriterAnswer::Aborted { epoch: Epoch(1), committed: pairs(&[(0, 2)]) }]);
 }
 
+/// Found by seed 1238 of the simulation: the first attempt was taken and not answered, the second one failed, and the transaction that was
+/// committed was run again.
+#[test]
+fn r36_an_error_behind_an_attempt_that_was_not_answered_leaves_the_outcome_open() {
+    for class in [Abortable, ErrorClass::StaleMember, ErrorClass::UnknownMember, ErrorClass::Undeliverable] {
+        let mut scene = Scene::new();
+        scene.batch(1, 0, 1, &["a"]);
+        scene.prepare(1);
+        scene.fail("commit", Retriable);
+        scene.fail("commit", class);
+        assert_eq!(classes(&scene.commit(1, &[(0, 1)])), [Retriable], "{class:?}");
+        assert_eq!(classes(&scene.abort(1)), [Fatal]);
+        assert!(!scene.calls().contains(&"abort".to_owned()), "it may be committed: {class:?}");
+    }
+}
+
 #[test]
 fn what_a_failed_commit_is_told_as_and_whether_its_transaction_can_be_aborted() {
     for (call, class, can_abort) in [
