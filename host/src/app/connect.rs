@@ -43,7 +43,7 @@ pub fn connect(config: &Config, chain: Arc<Chain>, cancel: Arc<Cancel>) -> Resul
     let cluster = check_brokers(config)?;
     let identity = identity(config)?;
     let mut settings = kafka_settings(config, &identity.transactional_id(&config.input.group));
-    settings.fetch_bytes = fetch_bytes_per_partition(bytes(config.buffer), cluster.inputs.len());
+    settings.fetch_bytes = fetch_bytes_per_partition(half_the_buffer(config), cluster.inputs.len());
     let names = Arc::new(Names::default());
     // The producer first: making it aborts what a predecessor with this id left open, before anything is read (rule R48).
     let member = Arc::new(Member::default());
@@ -123,7 +123,7 @@ pub(super) fn kafka_settings(config: &Config, transactional_id: &str) -> KafkaSe
         delivery: config.delivery,
         transactional_id: transactional_id.to_owned(),
         transaction_timeout: config.transaction_timeout,
-        fetch_bytes: fetch_bytes_per_partition(bytes(config.buffer), 1),
+        fetch_bytes: fetch_bytes_per_partition(half_the_buffer(config), 1),
         produce_bytes: PRODUCE_BYTES,
     }
 }
@@ -136,7 +136,7 @@ fn machine_settings(config: &Config) -> Settings {
         budget: config.budget,
         stop_timeout: config.stop_timeout,
         max_poll_interval: config.max_poll_interval,
-        buffer_bytes: bytes(config.buffer),
+        buffer_bytes: half_the_buffer(config),
         threads: config.threads,
     }
 }
@@ -164,6 +164,8 @@ pub(super) fn unusable(error: &StartCheckError) -> Problem {
     Problem { message: error.to_string(), exit }
 }
 
-fn bytes(size: u64) -> usize {
-    usize::try_from(size).unwrap_or(usize::MAX)
+/// One budget for all records that were fetched and not passed in (decision D14): half of it is what the client holds ready, half what was
+/// read from it.
+fn half_the_buffer(config: &Config) -> usize {
+    usize::try_from(config.buffer / 2).unwrap_or(usize::MAX)
 }

@@ -46,6 +46,8 @@ impl fmt::Debug for KafkaSettings {
     }
 }
 
+/// What the smallest records take with all that librdkafka keeps of one.
+const LEAST_BYTES_A_RECORD: usize = 400;
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
@@ -75,7 +77,8 @@ impl KafkaSettings {
             ("fetch.queue.backoff.ms", "1".into()),
             ("fetch.wait.max.ms", "100".into()),
             ("fetch.message.max.bytes", (self.fetch_bytes / 2).clamp(256 * KIB, 4 * MIB).to_string()),
-            ("queued.min.messages", "100000".into()),
+            // The bound in bytes counts what a record holds and not what librdkafka needs for it, which is more for small ones.
+            ("queued.min.messages", (self.fetch_bytes / LEAST_BYTES_A_RECORD).clamp(1_000, 100_000).to_string()),
             // New partitions, and deleted topics, are found within seconds (FACTS D10).
             ("topic.metadata.refresh.interval.ms", "3000".into()),
         ]);

@@ -19,7 +19,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1).map(|word| word.parse::<usize>().expect("arguments are numbers"));
     let repetitions = arguments.next().unwrap_or(9);
     let records = arguments.next().unwrap_or(1_000_000);
-    let buffer = arguments.next().unwrap_or(4500);
+    let buffer = arguments.next().unwrap_or(9000);
     let mut scene = Scene::without_starts("release", PARTITIONS);
     let partitions = (0..PARTITIONS).cycle().take(records);
     scene.produce_others(partitions.map(|partition| Record::new("key", VALUE).to_partition(partition)));
