@@ -1,6 +1,7 @@
 //! The command line: arguments to a command, its outcome to an exit code.
 
 mod check;
+mod componentize;
 mod inspect;
 mod run;
 
@@ -104,6 +105,14 @@ enum Command {
     },
     /// Print the JSON Schema of the configuration, for editors
     Schema,
+    /// Make a component of a core module, which is what compilers for C, Go and AssemblyScript give
+    Componentize {
+        /// The core module
+        core: PathBuf,
+        /// The component [default: NAME.wasm for NAME.core.wasm, else NAME.component.wasm]
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
 }
 
 /// Does what the arguments say. `arguments` begins with the name of the program.
@@ -126,6 +135,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, app: &dyn App) -> Exi
             say(&mut io::stdout(), &format!("{:#}", schema()));
             Exit::Ok
         }
+        Command::Componentize { core, output } => componentize::componentize(&core, output, format),
     };
     // What panics has printed why. It is a fault of the host, and must not look like anything else to a supervisor.
     panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or(Exit::Fault)
