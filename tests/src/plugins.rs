@@ -1,32 +1,48 @@
-//! The components that tests run: built once a process by cargo, or taken from the folder that `TIDEGATE_PLUGINS` names.
+//! The components that tests run: built once a process, or taken from the folder that `TIDEGATE_PLUGINS` names.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Packages of the workspace that are components.
-const PACKAGES: [&str; 5] = ["uppercase", "count", "misbehave", "filter", "route"];
+use xtask::languages;
+use xtask::run::Interrupt;
 
-/// The component of that package.
+use crate::host;
+
+/// Packages of the workspace that are components.
+const PACKAGES: [&str; 6] = ["uppercase", "count", "misbehave", "conformance", "filter", "route"];
+
+/// The component of that package, or of that plugin in C or Python.
 ///
 /// # Panics
 /// When it can't be built, or the folder lacks it.
 pub fn plugin(package: &str) -> PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| match std::env::var_os("TIDEGATE_PLUGINS") {
-        Some(folder) => folder.into(),
-        None => build(),
-    });
+    static LANGUAGES: OnceLock<()> = OnceLock::new();
+    let given = std::env::var_os("TIDEGATE_PLUGINS");
+    let folder = FOLDER.get_or_init(|| given.clone().map_or_else(build, PathBuf::from));
+    if given.is_none() && languages::builds(package) {
+        LANGUAGES.get_or_init(|| build_languages(folder));
+    }
     let path = folder.join(package).with_extension("wasm");
     assert!(path.is_file(), "{} is missing: build the plugins into the folder that TIDEGATE_PLUGINS names", path.display());
     path
 }
 
-/// Builds all and gives the folder that they are in. Cargo is quick when nothing changed.
+/// Builds what is not in Rust into that folder.
+fn build_languages(folder: &Path) {
+    let built = languages::build(&Interrupt::never(), workspace(), &host::binary(), folder);
+    built.unwrap_or_else(|error| panic!("the plugins in C and Python could not be built: {error:#}"));
+}
+
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate lies in the workspace")
+}
+
+/// Builds all that is in Rust and gives the folder that they are in. Cargo is quick when nothing changed.
 fn build() -> PathBuf {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this crate lies in the workspace");
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(workspace).args(["build", "--quiet", "--target", "wasm32-wasip2", "--profile", "plugin"]);
+    cargo.current_dir(workspace()).args(["build", "--quiet", "--target", "wasm32-wasip2", "--profile", "plugin"]);
     cargo.arg("--message-format=json-render-diagnostics");
     for package in PACKAGES {
         cargo.args(["--package", package]);

@@ -29,6 +29,12 @@ impl Interrupt {
         Ok(Self(flag))
     }
 
+    /// For whoever ends at once when asked to, such as a test.
+    #[must_use]
+    pub fn never() -> Self {
+        Self(Arc::default())
+    }
+
     /// Whether it was asked.
     #[must_use]
     pub fn is_set(&self) -> bool {

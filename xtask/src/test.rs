@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::kafka::{Temporary, Tuning};
+use crate::languages;
 use crate::run::Interrupt;
 use crate::tools::{self, Tool};
 use crate::workspace::{self, Metadata};
@@ -34,7 +35,7 @@ pub fn command(filter: &[&str]) -> Result<()> {
 
 /// Names every tool that is missing, each in a line.
 fn check_tools() -> Result<()> {
-    let tools = [Tool::Java, Tool::Maven, Tool::C, Tool::Make];
+    let tools = [Tool::Java, Tool::Maven, Tool::C, Tool::Make, Tool::Python];
     let mut missing: Vec<String> = tools.iter().filter_map(|tool| tool.check().err()).map(|error| error.to_string()).collect();
     missing.extend(tools::ensure_wasm_target().err().map(|error| error.to_string()));
     if !missing.is_empty() {
@@ -82,6 +83,7 @@ impl Steps {
     fn tests(&mut self, metadata: &Metadata, arguments: &[&str]) -> Result<()> {
         let built = self.step("components", workspace::cargo().args(metadata.build_components()))?;
         let built = self.cargo("build", &["build", "--bins", "--tests"])? && built;
+        let built = built && self.languages(metadata)?;
         if !built {
             println!("\nthe tests cannot run: their build failed");
             return Ok(());
@@ -99,6 +101,22 @@ impl Steps {
         tests.env(PLUGINS, metadata.plugins()?);
         tests.env(BINARY, metadata.target()?.join("debug/tidegate"));
         self.step("tests", &mut tests).map(drop)
+    }
+
+    /// Builds the plugins in C and Python, with the host that was built before.
+    fn languages(&mut self, metadata: &Metadata) -> Result<bool> {
+        println!("\n== languages: plugins in C and Python");
+        let start = Instant::now();
+        let tidegate = metadata.target()?.join("debug/tidegate");
+        let built = languages::build(&self.interrupt, &self.root, &tidegate, &metadata.plugins()?);
+        if self.interrupt.is_set() {
+            bail!("interrupted");
+        }
+        if let Err(error) = &built {
+            println!("error: {error:#}");
+        }
+        self.note("languages", start, built.is_ok());
+        Ok(built.is_ok())
     }
 
     fn cargo(&mut self, name: &'static str, arguments: &[&str]) -> Result<bool> {

@@ -8,6 +8,9 @@ use anyhow::{Context, Result, bail, ensure};
 /// Oldest Java that Kafka 4 runs on.
 const JAVA: u32 = 17;
 
+/// Whether this Python makes virtual environments, and is one that the compilers take.
+const PYTHON: &str = "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))";
+
 /// Target that plugins are compiled for.
 pub const WASM: &str = "wasm32-wasip2";
 
@@ -20,8 +23,10 @@ pub enum Tool {
     Maven,
     /// A C compiler: builds librdkafka and zstd.
     C,
-    /// make: builds librdkafka.
+    /// make: builds librdkafka, and plugins in C.
     Make,
+    /// Python 3.10 or newer with its module `venv`: fetches the compilers for plugins in C and Python.
+    Python,
 }
 
 impl Tool {
@@ -32,6 +37,10 @@ impl Tool {
             Self::Maven => runs("mvn", "--version", "Maven is missing (mvn): apt-get install -y maven").map(drop),
             Self::C => runs("cc", "--version", "a C compiler is missing (cc): apt-get install -y gcc libc6-dev").map(drop),
             Self::Make => runs("make", "--version", "make is missing: apt-get install -y make").map(drop),
+            Self::Python => {
+                let missing = "Python 3.10 or newer with venv is missing (python3): apt-get install -y python3-venv";
+                runs_all("python3", &["-c", PYTHON], missing).map(drop)
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test, what is not there is the failure")]
 
 mod calls;
+mod languages;
 mod limits;
 mod loading;
 mod logs;
