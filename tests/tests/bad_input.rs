@@ -153,15 +153,29 @@ fn an_init_that_refuses_or_dies_is_told_before_anything_runs() {
     }
 }
 
-/// Nothing listens: the start gives up after a bounded time.
+/// Nothing listens: the start gives up after a bounded time, and so does a check, which tells what is wrong with plugins too.
 #[test]
 fn brokers_that_can_not_be_reached_are_named() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     drop(listener);
-    let (code, said) = run_text(&Pipeline::new(&Kafka::at(&address), "offline", "in", "out", &plugin("misbehave")).yaml());
+    let with = |plugin: &Path| Pipeline::new(&Kafka::at(&address), "offline", "in", "out", plugin).yaml();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pipeline.yaml");
+    std::fs::write(&file, with("/nowhere.wasm".as_ref())).unwrap();
+    let check =
+        Command::new(binary()).args(["check", "--connect"]).arg(&file).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn();
+    let (code, said) = run_text(&with(&plugin("misbehave")));
     assert_eq!(code, 69, "{said}");
     assert_says(&said, &["no Kafka broker answered", &address, "check kafka.brokers and the network"]);
+    let checked = check.unwrap().wait_with_output().unwrap();
+    let said = String::from_utf8(checked.stderr).unwrap();
+    assert_eq!(checked.status.code(), Some(66), "{said}");
+    assert_says(
+        &said,
+        &["transforms[0].plugin: /nowhere.wasm: no such file", "kafka.brokers: no Kafka broker answered at ", "2 faults"],
+    );
+    assert_eq!(String::from_utf8(checked.stdout).unwrap(), "brokers: they did not answer\n");
 }
 
 /// Topics that do not exist are named, all of them, and none is made.

@@ -132,16 +132,3 @@ fn what_the_brokers_told_is_shown_and_whether_they_were_asked() {
     let told: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(told["brokers"], json!({ "asked": false, "answered": false }));
 }
-
-#[test]
-fn brokers_that_do_not_answer_are_a_fault_beside_those_of_plugins() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    drop(listener);
-    let yaml = Pipeline::new(&Kafka::at(&address), "offline", "in", "out", "/nowhere.wasm".as_ref()).yaml();
-    let (code, out, err, _) = check(&yaml, &["--connect"]);
-    assert_eq!(code, 66, "{err}");
-    assert!(err.contains("transforms[0].plugin: /nowhere.wasm: no such file"), "{err}");
-    assert!(err.contains("kafka.brokers: no Kafka broker answered at ") && err.ends_with("2 faults\n"), "{err}");
-    assert_eq!(out, "brokers: they did not answer\n");
-}

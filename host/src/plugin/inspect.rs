@@ -71,6 +71,9 @@ pub struct Init {
 /// Time that instance and `init` may take together: more than any pipeline would allow, and not for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Bytes of a component whose author should know what is being waited for.
+const LARGE: u64 = 4 << 20;
+
 /// Looks at the plugin in a file. `config` is what its `init` is given, JSON text.
 pub fn inspect(engine: &Engine, path: &Path, config: &str) -> Inspection {
     let mut found = Inspection::default();
@@ -92,6 +95,9 @@ impl Inspection {
         let (digest, size) = (Digest::of(&bytes), bytes.len() as u64);
         (self.digest, self.size) = (Some(digest), Some(size));
         file::check_kind(path, &bytes)?;
+        if size > LARGE {
+            tracing::info!(bytes = size, "compiling, which takes a while for a component as large as this");
+        }
         let began = Instant::now();
         let component = compile(engine, path, &bytes)?;
         self.compile = Some(began.elapsed());
@@ -132,7 +138,7 @@ impl Inspection {
         let usual = Limits::default();
         let mut wants = Vec::new();
         let mut ask = |key: &str, default: String| wants.push(format!("limits.{key} has to be above its default, {default}"));
-        if self.size.is_some_and(|size| size > usual.component_size) {
+        if self.compile.is_some() && self.size.is_some_and(|size| size > usual.component_size) {
             ask("component-size", crate::config::show_size(usual.component_size));
         }
         if let Some(start) = &self.start {
@@ -161,7 +167,11 @@ mod tests {
         assert_eq!(small.wants(), [""; 0]);
         let answer = Err(Failure::new(FailureKind::Trap, "died".to_owned()));
         let init = Init { time: Duration::from_millis(1), memory: (64 << 20) + 1, answer };
-        let large = Inspection { size: Some((64 << 20) + 1), start: Some(Start { init, ..start }), ..Inspection::default() };
+        let size = Some((64 << 20) + 1);
+        let no_component = Inspection { size, ..Inspection::default() };
+        assert_eq!(no_component.wants(), [""; 0]);
+        let compile = Some(Duration::ZERO);
+        let large = Inspection { size, compile, start: Some(Start { init, ..start }), ..Inspection::default() };
         assert_eq!(
             large.wants(),
             [
