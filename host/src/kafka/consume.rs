@@ -184,12 +184,7 @@ impl KafkaConsumer {
 }
 
 /// A client that is subscribed.
-fn join(
-    settings: &KafkaSettings,
-    names: &Arc<Names>,
-    signal: &Arc<Signal>,
-    member: &Member,
-) -> Result<Arc<Client>, KafkaError> {
+fn join(settings: &KafkaSettings, names: &Arc<Names>, signal: &Arc<Signal>, member: &Member) -> Result<Arc<Client>, KafkaError> {
     let context = GroupContext::new(Arc::clone(names), Arc::clone(signal));
     let client: Client = settings
         .consumer()
@@ -197,9 +192,7 @@ fn join(
         .map_err(|error| KafkaError::Client { role: "consumer", reason: without_secret(&error) })?;
     ffi::wake_by_main_queue(client.client());
     let topics: Vec<&str> = settings.topics.iter().map(String::as_str).collect();
-    client
-        .subscribe(&topics)
-        .map_err(|error| KafkaError::Subscribe { topics: topics.join(", "), reason: error.to_string() })?;
+    client.subscribe(&topics).map_err(|error| KafkaError::Subscribe { topics: topics.join(", "), reason: error.to_string() })?;
     let client = Arc::new(client);
     member.is_now(&client);
     Ok(client)

@@ -84,7 +84,8 @@ fn the_check_says_when_no_broker_answers() {
     assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
     let topics = Arc::new(Topics::new(None, &[]));
     let begin = Instant::now();
-    let error = KafkaProducer::new(&wanted, topics, Arc::default(), Arc::default(), Duration::from_secs(3)).map(|_| ()).unwrap_err();
+    let error =
+        KafkaProducer::new(&wanted, topics, Arc::default(), Arc::default(), Duration::from_secs(3)).map(|_| ()).unwrap_err();
     assert_eq!(error.class, ErrorClass::Retriable, "{error:?}");
     assert!(begin.elapsed() < LONG);
 }

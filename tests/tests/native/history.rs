@@ -55,11 +55,11 @@ impl History {
 
     /// Hooks of a generation: place, partition, reason.
     pub(crate) fn hooks(&self, generation: u64) -> Vec<(usize, i32, EndReason)> {
-        let hook = |(at, call): &(usize, Call)| match call {
-            Call::Hooked(instance, reason) if instance.generation == generation => Some((*at, instance.partition, *reason)),
-            _ => None,
+        let hook = |(at, call): &(usize, Call)| {
+            if let Call::Hooked(instance, reason) = call { Some((*at, *instance, *reason)) } else { None }
         };
-        self.0.iter().filter_map(hook).collect()
+        let of_it = self.0.iter().filter_map(hook).filter(|(_, instance, _)| instance.generation == generation);
+        of_it.map(|(at, instance, reason)| (at, instance.partition, reason)).collect()
     }
 
     /// Every instance of a generation was made once, thrown away once, and called in between only.
@@ -67,17 +67,20 @@ impl History {
         let mut alive: BTreeSet<Instance> = BTreeSet::new();
         let mut dead: BTreeSet<Instance> = BTreeSet::new();
         for (_, call) in &self.0 {
-            match call {
-                Call::Made(instance) if instance.generation == generation => {
-                    assert!(alive.insert(*instance) && !dead.contains(instance), "made twice: {instance:?}");
-                }
-                Call::Passed(instance, _) | Call::Hooked(instance, _) if instance.generation == generation => {
-                    assert!(alive.contains(instance), "called, and not there: {instance:?}");
-                }
-                Call::Dropped(instance) if instance.generation == generation => {
-                    assert!(alive.remove(instance) && dead.insert(*instance), "thrown away twice: {instance:?}");
-                }
-                _ => {}
+            if let Call::Made(instance) = call
+                && instance.generation == generation
+            {
+                assert!(alive.insert(*instance) && !dead.contains(instance), "made twice: {instance:?}");
+            }
+            if let Call::Passed(instance, _) | Call::Hooked(instance, _) = call
+                && instance.generation == generation
+            {
+                assert!(alive.contains(instance), "called, and not there: {instance:?}");
+            }
+            if let Call::Dropped(instance) = call
+                && instance.generation == generation
+            {
+                assert!(alive.remove(instance) && dead.insert(*instance), "thrown away twice: {instance:?}");
             }
         }
         assert!(alive.is_empty() && !dead.is_empty(), "still there: {alive:?}; thrown away: {dead:?}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_core::plugin::EndReason;
-use tidegate_tests::native::{Call, Gate, Journal, NativeHost, Script};
+use tidegate_tests::native::{Call, Entry, Gate, Journal, NativeHost, Script};
 use tidegate_tests::scene::Scene;
 
 use crate::history::{History, count};
@@ -14,15 +14,9 @@ use crate::{finish, wait_goes_on};
 fn fill(scene: &mut Scene, journal: &Journal, gate: &Gate, buffered: usize) {
     scene.produce(6000);
     journal.wait(&format!("{buffered} records are buffered"), |entries| {
-        let mut open: i64 = 0;
-        for entry in entries {
-            match &entry.call {
-                Call::Read { offsets, .. } => open += i64::try_from(offsets.len()).unwrap(),
-                Call::Passed(..) => open -= 1,
-                _ => {}
-            }
-        }
-        (open >= i64::try_from(buffered).unwrap()).then_some(())
+        let read = |entry: &Entry| if let Call::Read { offsets, .. } = &entry.call { offsets.len() } else { 0 };
+        let passed = entries.iter().filter(|entry| matches!(entry.call, Call::Passed(..))).count();
+        (entries.iter().map(read).sum::<usize>() >= passed + buffered).then_some(())
     });
     gate.close();
 }
