@@ -8,6 +8,10 @@ use anyhow::{Context, Result, bail, ensure};
 /// Oldest Java that Kafka 4 runs on.
 const JAVA: u32 = 17;
 
+/// What to do where the tool chain is another one than that of rustup, which has only the targets that it came with.
+const NO_RUSTUP: &str = "the Rust target wasm32-wasip2 is missing, and so is rustup, which installs it: this Rust is from elsewhere, and \
+     plugins can't be built with it; get Rust from https://rustup.rs";
+
 /// Whether this Python makes virtual environments, and is one that the compilers take.
 const PYTHON: &str = "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))";
 
@@ -52,8 +56,10 @@ pub fn ensure_wasm_target() -> Result<()> {
     if Path::new(&folder).is_dir() {
         return Ok(());
     }
-    let missing = format!("the Rust target {WASM} is missing: rustup target add {WASM}");
-    runs_all("rustup", &["target", "add", WASM], &missing).map(drop)
+    let add = ["target", "add", WASM];
+    runs("rustup", "--version", NO_RUSTUP)?;
+    println!("installing the Rust target {WASM}, for plugins (rustup {})", add.join(" "));
+    runs_all("rustup", &add, &format!("the Rust target {WASM} is missing: rustup {}", add.join(" "))).map(drop)
 }
 
 fn check_java() -> Result<()> {

@@ -16,8 +16,6 @@ use crate::quakes::Week;
 /// Header with the id of a record; the plugin passes it on.
 pub(crate) const ID: &str = "record-id";
 
-/// The feed waits while so many records are not processed yet: a slow machine shows the same, only slower.
-const BACKLOG: u64 = 200_000;
 /// The feed waits while the client holds so many records that Kafka has not taken yet. The client has room for 100,000.
 const PENDING: u64 = 50_000;
 /// The most records that are fed at once.
@@ -43,7 +41,14 @@ struct Shared {
 }
 
 impl Feed {
-    pub(crate) fn start(bootstrap: &str, topic: &str, week: Arc<Week>, rate: u32, processed: Processed) -> Result<Self> {
+    /// Feeds `rate` records a second, and waits while `backlog` records are not processed yet: a slow machine shows the same, only slower.
+    pub(crate) fn start(
+        bootstrap: &str,
+        topic: &str,
+        week: Arc<Week>,
+        rate: u32,
+        (processed, backlog): (Processed, u64),
+    ) -> Result<Self> {
         let shared = Arc::new(Shared::default());
         let producer: ThreadedProducer<Deliveries> = ClientConfig::new()
             .set("bootstrap.servers", bootstrap)
@@ -53,7 +58,7 @@ impl Feed {
             .set("linger.ms", "10")
             .create_with_context(Deliveries(Arc::clone(&shared)))
             .context("cannot make a producer")?;
-        let run = Run { producer, topic: topic.to_owned(), week, rate, processed, shared: Arc::clone(&shared) };
+        let run = Run { producer, topic: topic.to_owned(), week, rate, processed, backlog, shared: Arc::clone(&shared) };
         Ok(Self { shared, thread: Some(std::thread::spawn(move || run.all())) })
     }
 
@@ -87,6 +92,7 @@ struct Run {
     week: Arc<Week>,
     rate: u32,
     processed: Processed,
+    backlog: u64,
     shared: Arc<Shared>,
 }
 
@@ -99,7 +105,7 @@ impl Run {
             let passed = last.elapsed().min(CATCH_UP);
             last = Instant::now();
             let pending = sent - self.shared.delivered.load(Ordering::Relaxed);
-            if sent.saturating_sub(self.processed.count()) < BACKLOG && pending < PENDING {
+            if sent.saturating_sub(self.processed.count()) < self.backlog && pending < PENDING {
                 // Never more at once than the client has room for.
                 due = (due + f64::from(self.rate) * passed.as_secs_f64()).min(ROOM);
             }

@@ -23,6 +23,10 @@ pub(crate) struct Line {
 }
 
 impl Line {
+    pub(crate) fn new(host: usize, at: Instant, value: Value) -> Self {
+        Self { host, at, value }
+    }
+
     /// What it says.
     pub(crate) fn message(&self) -> &str {
         self.text("message")
@@ -121,7 +125,7 @@ fn follow(host: usize, log: ChildStderr, lines: &Sender<Line>) {
     for line in BufReader::new(log).lines().map_while(Result::ok) {
         // What is no JSON is what a process says that dies: worth showing as it is.
         let value = serde_json::from_str(&line).unwrap_or_else(|_| serde_json::json!({ "level": "ERROR", "message": line }));
-        if lines.send(Line { host, at: Instant::now(), value }).is_err() {
+        if lines.send(Line::new(host, Instant::now(), value)).is_err() {
             return;
         }
     }

@@ -17,7 +17,7 @@ pub(crate) struct Screen {
 
 impl Screen {
     pub(crate) fn new() -> Self {
-        let terminal = std::io::stdout().is_terminal();
+        let terminal = std::io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         let colours = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Self { terminal, paint: Paint(colours), live: String::new(), written: None }
     }

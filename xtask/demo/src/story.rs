@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
 use tidegate_tests::kafka;
-use xtask::kafka::{Temporary, Tuning};
 use xtask::run::Interrupt;
 
 use crate::Arguments;
 use crate::alerts::{Found, Watch};
+use crate::brokers::{Brokers, Kind};
 use crate::feed::Feed;
 use crate::hosts::{Host, Line};
 use crate::paint::{clock, count, name};
@@ -25,6 +25,7 @@ use crate::progress::Progress;
 use crate::quakes::Week;
 use crate::screen::Screen;
 use crate::totals::Totals;
+use crate::words;
 use meter::Meter;
 use view::View;
 
@@ -43,68 +44,44 @@ const ACT: Duration = Duration::from_secs(5);
 /// Bound of every wait: reached only where something hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Tells the whole story on a Kafka of its own. Whatever it starts has ended when this returns.
+/// Tells the whole story on brokers of its own. Whatever it starts has ended when this returns.
 ///
 /// # Errors
 /// What went wrong, a wrong total among it.
 pub(crate) fn tell(arguments: &Arguments, screen: &mut Screen) -> Result<()> {
     let interrupt = Interrupt::listen()?;
     let week = Arc::new(Week::read(&arguments.example)?);
-    introduce(screen, &week, arguments.rate);
+    words::introduce(screen, arguments.kind, &week, arguments.rate);
     let folder = TempDir::with_prefix("tidegate-demo-").context("cannot make a temporary folder")?;
-    screen.live("  starting Kafka ...");
-    let kafka = Temporary::start(&folder.path().join("kafka"), Tuning::Start)?;
+    if arguments.kind == Kind::Kafka {
+        screen.live("  starting Kafka ...");
+    }
+    let brokers = Brokers::start(arguments.kind, &folder.path().join("kafka"))?;
     ensure!(!interrupt.is_set(), "interrupted");
     screen.settle();
     // A folder of their own, as in a deployment: the hosts watch it.
     let deployed = folder.path().join("hosts");
     fs::create_dir(&deployed).context("cannot make a folder for the hosts")?;
-    fs::copy(arguments.example.join("pipeline.yaml"), deployed.join("pipeline.yaml")).context("cannot copy pipeline.yaml")?;
+    let pipeline = fs::read_to_string(arguments.example.join("pipeline.yaml")).context("cannot read pipeline.yaml")?;
+    fs::write(deployed.join("pipeline.yaml"), arguments.kind.pipeline(&pipeline)?).context("cannot write pipeline.yaml")?;
     replace(&arguments.first, &deployed.join(PLUGIN))?;
-    let bootstrap = kafka.bootstrap();
+    let bootstrap = brokers.bootstrap()?;
     for topic in [INPUT, OUTPUT] {
-        kafka::Kafka::at(&bootstrap).create_topic(topic, PARTITIONS, 1);
+        brokers.create_topic(topic, PARTITIONS)?;
     }
     let mut story = Story::begin(arguments, screen, interrupt, week, &deployed, &bootstrap)?;
     let (fed, ends) = story.acts()?;
     let took = story.start.elapsed();
     let alerts = kafka::Kafka::at(&bootstrap).read_all(OUTPUT);
     let expected = story.week.alerts(fed);
-    let totals = Totals { fed, processed: story.committed(), took, expected, found: Found::compare(&story.week, fed, &alerts) };
+    let found = Found::compare(&story.week, fed, &alerts);
+    let totals = Totals { kind: arguments.kind, fed, processed: story.committed(), took, expected, found };
     drop(story);
     totals.show(screen);
     let faults = totals.faults();
     ensure!(faults.is_empty(), "the totals do not add up: {}", faults.join("; "));
-    let verdict = screen.paint.green("Nothing lost, nothing twice:");
-    screen.line(&format!("  {verdict} a host more, a new plugin and two stops, {ends} generations ended,"));
-    screen.line("  and every alert that the data ask for is there once.");
-    screen.line("");
+    words::conclude(screen, arguments.kind, ends, totals.found.repeated);
     Ok(())
-}
-
-/// What the viewer is going to see, and what to look for.
-fn introduce(screen: &mut Screen, week: &Week, rate: u32) {
-    let paint = screen.paint;
-    screen.line("");
-    screen.line(&format!("  {}  earthquakes in, alerts out, exactly once", paint.bold("Tidegate")));
-    screen.line("");
-    screen.line(&format!(
-        "  {} earthquakes of one week (USGS) go round and round into Kafka, {} a second,",
-        count(week.quakes.len() as u64),
-        count(rate.into())
-    ));
-    screen.line("  each time under a new id. A WebAssembly plugin makes alerts of the strong ones.");
-    screen.line("  Hosts come and go, and the plugin is replaced. Each time, a host will first");
-    screen.line("");
-    for (step, what) in [
-        ("drain", "pass every record that it has read to the plugin,"),
-        ("hook", "call the plugin's generation-ended,"),
-        ("commit", "commit outputs and offsets together, in one transaction,"),
-        ("release", "and only then let partitions go."),
-    ] {
-        screen.line(&format!("      {} {what}", paint.bold(&format!("{step:<8}"))));
-    }
-    screen.line("");
 }
 
 /// An alert on one line of a terminal: the new field is at the end.
@@ -153,7 +130,8 @@ impl<'a> Story<'a> {
         bootstrap: &'a str,
     ) -> Result<Self> {
         let progress = Progress::watch(bootstrap, GROUP, INPUT, PARTITIONS)?;
-        let feed = Feed::start(bootstrap, INPUT, Arc::clone(&week), arguments.rate, progress.processed.clone())?;
+        let bound = (progress.processed.clone(), arguments.kind.backlog());
+        let feed = Feed::start(bootstrap, INPUT, Arc::clone(&week), arguments.rate, bound)?;
         let alerts = Watch::start(bootstrap, OUTPUT, PARTITIONS)?;
         Ok(Self {
             hosts: [None, None],
@@ -179,6 +157,7 @@ impl<'a> Story<'a> {
         self.chapter("Host A starts; the feed runs already.");
         self.start_host(A)?;
         self.until("host A has all partitions", |story| story.views[A].owned.len() == 8)?;
+        self.until("alerts of plugin 1", |story| story.alerts.count() > 0)?;
         self.go_on(ACT)?;
 
         self.chapter("Host B starts. A has to give it half of the partitions.");

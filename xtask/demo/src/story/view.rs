@@ -74,7 +74,12 @@ impl View {
                 self.reloads += u64::from(line.text("reason") == "reload");
                 std::iter::once(ended(line, paint)).chain(self.released.take()).collect()
             }
-            message if line.is_trouble() => vec![paint.red(message)],
+            "partitions lost" => {
+                let gone = line.partitions();
+                self.owned.retain(|partition| !gone.contains(partition));
+                vec![format!("{} partitions {}", paint.red("loses"), paint.bold(&partitions(&gone)))]
+            }
+            message if line.is_trouble() => vec![paint.red(&brief(message))],
             _ => Vec::new(),
         }
     }
@@ -91,14 +96,69 @@ impl View {
 
 fn ended(line: &Line, paint: Paint) -> String {
     if line.text("outcome") != "committed" {
-        // What follows the first colon is a client's message of many lines.
-        let why = line.text("reason").split(": ").next().unwrap_or_default();
         let rewound = counted(line.count("rewound"), "record");
-        return format!("{} {why}; nothing of this transaction counts, {rewound} will be read again", paint.yellow("abort"));
+        return format!("{} {}: goes back to the last commit, {rewound}", paint.yellow("abort"), given_up(line.text("reason")));
     }
     let step = |step: &str, what: &str, time: &str| {
         format!("{} {}{}", paint.yellow(step), paint.bold(what), paint.dim(&format!("{:>8}", millis(line.millis(time)))))
     };
     let drained = format!("{:>14}", counted(line.count("drained"), "record"));
     [step("drain", &drained, "drain_ms"), step("hook", "", "hook_ms"), step("commit", "", "commit_ms")].join("   ")
+}
+
+/// Why a generation was given up, for people who do not know how the host calls it.
+fn given_up(reason: &str) -> &str {
+    // What follows the first colon is what a client or a broker said.
+    match reason.split(": ").next().unwrap_or_default() {
+        "assignment lost" => "the group has taken its partitions away",
+        "not drained within the budget" => "there was too little time to drain",
+        "the group refused the offsets" => "the group is giving out partitions and takes no offsets just now",
+        "the transaction failed" => "Kafka does not take the transaction",
+        "the consumer failed" => "the connection to Kafka failed",
+        "stopped at once" => "it had to stop at once",
+        other => other,
+    }
+}
+
+/// What fits on a line.
+fn brief(message: &str) -> String {
+    const LETTERS: usize = 100;
+    let line = message.lines().next().unwrap_or_default();
+    if line.chars().count() <= LETTERS { line.to_owned() } else { line.chars().take(LETTERS).chain("...".chars()).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn a_generation_that_was_given_up_is_told_without_what_a_client_said() {
+        let reason = "the group refused the offsets: committing offsets: Local: Erroneous state (_STATE)";
+        let line =
+            line(&serde_json::json!({ "message": "generation ended", "outcome": "aborted", "reason": reason, "rewound": 12 }));
+        let told = View::new(0).hear(&line, Paint(false));
+        let text =
+            "abort the group is giving out partitions and takes no offsets just now: goes back to the last commit, 12 records";
+        assert_eq!(told, [text]);
+    }
+
+    #[test]
+    fn what_is_lost_is_owned_no_more() {
+        let mut view = View::new(0);
+        for (message, owned) in [("partitions assigned", 2), ("partitions lost", 0)] {
+            let told = view.hear(&line(&serde_json::json!({ "message": message, "partitions": "in-0 in-1" })), Paint(false));
+            assert_eq!((told.len(), view.owned.len()), (1, owned));
+        }
+    }
+
+    #[test]
+    fn trouble_is_told_on_one_line() {
+        assert_eq!(brief("one\ntwo"), "one");
+        assert_eq!(brief(&"a".repeat(101)), format!("{}...", "a".repeat(100)));
+    }
+
+    fn line(fields: &serde_json::Value) -> Line {
+        Line::new(0, Instant::now(), fields.clone())
+    }
 }
