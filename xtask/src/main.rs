@@ -10,7 +10,7 @@ usage: cargo xtask TASK
   test [FILTER...]                    check and test everything, on a Kafka of its own; with a filter only the tests it names
   bench [--rounds R] [--records N] [--only NAMES]
                                       measure Tidegate beside bare loops over librdkafka, on a Kafka of its own
-  demo --kafka [--rate N]             show the product at work on a real Kafka, for half a minute
+  demo [--kafka] [--rate N]           show the product at work for half a minute: with nothing to install, or on a real Kafka
   verify controls [NAME...]           take things out of a copy of the product, and see that the tests notice
   kafka start [--nodes N] [--dir D]   start Apache Kafka on free ports of 127.0.0.1 and print its bootstrap servers
   kafka stop [--dir D]                end it and remove its data
