@@ -80,6 +80,23 @@ fn an_unknown_key_is_refused_and_the_nearest_one_named() {
 }
 
 #[test]
+fn what_a_shell_or_another_client_would_take_is_refused_with_what_to_write() {
+    let good = offline(&plugin("misbehave")).property("compression.type", "zst").line("state-folder: ~/state").yaml();
+    let text = good.replace("\"127.0.0.1:1\"", "\"9092\", \"a:1,b:1\"").replace("input:", "bootstrap.servers: a:1\ninput:");
+    let (code, said) = run_text(&text);
+    assert_eq!(code, 78, "{said}");
+    let hints = [
+        "kafka.brokers[0]: `9092`: this is a port without a host",
+        "kafka.brokers[1]: `a:1,b:1`: each broker is an entry of its own",
+        "did you mean `zstd`?",
+        "bootstrap.servers: unknown key here; brokers are named by `kafka.brokers`",
+        "state-folder: `~/state`: `~` does not stand for a home here: write `${HOME}/...`",
+        "5 faults in the configuration",
+    ];
+    assert_says(&said, &hints);
+}
+
+#[test]
 fn a_file_that_is_no_plugin_is_refused_with_what_it_is() {
     let folder = tempfile::tempdir().unwrap();
     for (name, path, says) in wrong_plugins(&folder) {

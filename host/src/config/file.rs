@@ -88,8 +88,8 @@ impl Reader<'_> {
             format!("unknown key; did you mean `{nearest}`?")
         } else if let Some(homes) = keys::homes_of(&name.text) {
             format!("unknown key here; it belongs {homes}")
-        } else if properties::is_known(&name.text) {
-            "unknown key here; as a property of the Kafka client it belongs under `kafka.properties`".to_owned()
+        } else if let Some(instead) = properties::instead_of(&name.text) {
+            format!("unknown key here; {instead}")
         } else if let Some((nearest, homes)) = keys::nearest_anywhere(&name.text) {
             format!("unknown key; did you mean `{nearest}`, which belongs {homes}?")
         } else {

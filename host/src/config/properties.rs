@@ -135,9 +135,14 @@ fn find(name: &str) -> Option<&'static ClientProperty> {
     client_properties().iter().find(|property| property.name == name)
 }
 
-/// Whether the client knows a property of that name.
-pub(super) fn is_known(name: &str) -> bool {
-    find(name).is_some()
+/// What to do about a property of the client that stands in the place of a key; none when it is no property.
+pub(super) fn instead_of(name: &str) -> Option<&'static str> {
+    match rule(name) {
+        Some((Never, reason)) => Some(reason),
+        Some((Only(_) | Within(..), _)) | None => {
+            find(name).map(|_| "as a property of the Kafka client it belongs under `kafka.properties`")
+        }
+    }
 }
 
 /// `max.poll.interval.ms`, given or default.

@@ -204,6 +204,7 @@ fn a_key_at_the_wrong_level_is_told_where_it_belongs() {
     one_fault(&least("retires: 3\n"), &["did you mean `retries`, which belongs under `transforms.on-failure`?"]);
     one_fault(&least("").replace("[b:1]", "[b:1], topics: [a]"), &["belongs under `input` or under `output`"]);
     one_fault(&least("").replace("[b:1]", "[b:1], security.protocol: ssl"), &["belongs under `kafka.properties`"]);
+    one_fault(&least("bootstrap.servers: b:1\n"), &["unknown key here; brokers are named by `kafka.brokers`"]);
 }
 
 #[test]
