@@ -189,7 +189,8 @@ impl Consumer for SimConsumer {
     fn attend(&mut self) {}
 
     fn group(&self) -> Option<(Fence, Token)> {
-        let token = self.cluster.borrow().clients[self.process].token();
+        let cluster = self.cluster.borrow();
+        let token = cluster.clients[self.process].token(cluster.clock.now());
         let member_id = token.member.map_or_else(String::new, |member| format!("member-{member}"));
         Some((Fence { generation: token.generation, member_id }, token))
     }

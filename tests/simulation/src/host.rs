@@ -6,6 +6,7 @@ use crate::cluster::{Cluster, Token};
 use crate::consumer::{SimConsumer, wakes};
 use crate::plugin::{Pipeline, Stage};
 use crate::producer::{Faults, SimProducer};
+use crate::record::Part;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -31,10 +32,19 @@ pub(crate) struct Mail {
     lanes: Vec<VecDeque<(Time, LaneCommand)>>,
     commands: VecDeque<(Time, WriterCommand<Token>)>,
     batches: VecDeque<(Time, usize, OutputBatch)>,
-    pub(crate) reports: Vec<Report>,
-    pub(crate) opened: Option<(u64, CommitPolicy)>,
+    /// What the driver did and said, in order.
+    pub(crate) notes: Vec<Note>,
     /// A generation is given up: calls of its plugins are ended.
     cancelled: bool,
+}
+
+/// Something that the driver did or said.
+pub(crate) enum Note {
+    /// A generation opened, with that policy.
+    Opened(u64, CommitPolicy),
+    /// A lane got a batch of that generation and partition.
+    Fed(u64, Part),
+    Report(Report),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,9 +94,10 @@ impl Ports<Token> for SimPorts {
     fn lane(&mut self, thread: usize, command: LaneCommand) {
         let mail = &mut *self.mail.borrow_mut();
         match &command {
-            LaneCommand::Open { epoch, chain } => mail.opened = Some((epoch.0, chain.policy())),
+            LaneCommand::Open { epoch, chain } => mail.notes.push(Note::Opened(epoch.0, chain.policy())),
+            LaneCommand::Feed { epoch, partition, .. } => mail.notes.push(Note::Fed(epoch.0, partition.0 as usize)),
             LaneCommand::Stop { .. } => mail.cancelled = true,
-            LaneCommand::Feed { .. } | LaneCommand::Hook { .. } => {}
+            LaneCommand::Hook { .. } => {}
         }
         let at = mail.clock.now();
         mail.lanes[thread].push_back((at, command));
@@ -110,7 +121,7 @@ impl Ports<Token> for SimPorts {
     }
 
     fn report(&mut self, report: &Report, _: &dyn Fn(PartitionId) -> TopicPartition) {
-        self.mail.borrow_mut().reports.push(report.clone());
+        self.mail.borrow_mut().notes.push(Note::Report(report.clone()));
     }
 }
 
@@ -217,8 +228,7 @@ impl Host {
             lanes: (0..threads).map(|_| VecDeque::new()).collect(),
             commands: VecDeque::new(),
             batches: VecDeque::new(),
-            reports: Vec::new(),
-            opened: None,
+            notes: Vec::new(),
             cancelled: false,
         }));
         let cancel = Arc::new(Cancel::default());

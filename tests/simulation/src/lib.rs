@@ -50,3 +50,39 @@ pub fn describe(seed: u64, events: Option<&[usize]>) -> String {
 pub fn shrink(seed: u64) -> Vec<usize> {
     shrink::shrink(&Scenario::new(seed))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_the_same_run_each_time() {
+        for seed in 0..10 {
+            let first = replay(seed, None);
+            assert!(!first.lines.is_empty());
+            assert_eq!(first, replay(seed, None), "seed {seed}");
+            let silent = Findings { lines: Vec::new(), ..first };
+            assert_eq!(silent, run(seed), "seed {seed} without words");
+        }
+    }
+
+    /// Rules are kept easily where nothing happens.
+    #[test]
+    fn runs_have_records_and_generations_that_end_in_both_ways() {
+        let all: Vec<Findings> = (0..40).map(run).collect();
+        assert_eq!(all.iter().find_map(|findings| findings.violation.as_deref()), None);
+        assert!(all.iter().all(|findings| findings.records > 0), "a run without records shows nothing");
+        let (ended, in_order) = all.iter().fold((0, 0), |sum, one| (sum.0 + one.generations.0, sum.1 + one.generations.1));
+        assert!(in_order > 200 && ended > in_order + 20, "{ended} generations ended, {in_order} of them in order");
+    }
+
+    #[test]
+    fn some_of_the_events_of_a_seed_can_be_left_out() {
+        let all = describe(3, None).lines().filter(|line| line.starts_with("event")).count();
+        assert!(all > 2, "{all} events");
+        let kept = describe(3, Some(&[0, 2]));
+        let numbers: Vec<&str> = kept.lines().filter_map(|line| line.strip_prefix("event")?.split_whitespace().next()).collect();
+        assert_eq!(numbers, ["0", "2"]);
+        assert_eq!(replay(3, Some(&[0, 2])).violation, None);
+    }
+}

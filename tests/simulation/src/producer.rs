@@ -42,6 +42,8 @@ pub(crate) struct SimProducer {
     /// An output of the transaction was not delivered.
     failed: bool,
     polled: Time,
+    /// When everything of the transaction was delivered.
+    flushed: Time,
 }
 
 impl SimProducer {
@@ -53,7 +55,19 @@ impl SimProducer {
         chance: Chance,
     ) -> Self {
         let epoch = cluster.borrow_mut().take_over(slot);
-        Self { cluster, faults, process, slot, epoch, chance, begun: false, queue: Vec::new(), failed: false, polled: 0 }
+        Self {
+            cluster,
+            faults,
+            process,
+            slot,
+            epoch,
+            chance,
+            begun: false,
+            queue: Vec::new(),
+            failed: false,
+            polled: 0,
+            flushed: 0,
+        }
     }
 
     /// Whether the broker lets this producer write, if it is there to ask.
@@ -179,6 +193,7 @@ impl TransactionalProducer for SimProducer {
             return Ok(false);
         }
         self.deliver(self.queue.len())?;
+        self.flushed = self.cluster.borrow().clock.now();
         Ok(true)
     }
 
@@ -186,6 +201,9 @@ impl TransactionalProducer for SimProducer {
         self.note_poll();
         if self.failed {
             self.cluster.borrow_mut().violated("T40: offsets are sent though an output was not delivered");
+        }
+        if group.read < self.flushed {
+            self.cluster.borrow_mut().violated("R29: the metadata of the group was read before the outputs were delivered");
         }
         if offsets.is_empty() {
             self.cluster.borrow_mut().violated("R28: no offsets are sent");

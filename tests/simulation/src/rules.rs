@@ -2,6 +2,7 @@
 
 use crate::clock::Time;
 use crate::cluster::ledger::Ledger;
+use crate::host::Note;
 use crate::plugin::{Call, What};
 use crate::record::Part;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,11 +51,6 @@ pub(crate) struct Around<'a> {
 }
 
 impl Conduct {
-    /// A generation opens.
-    pub(crate) fn opened(&mut self, epoch: u64, policy: CommitPolicy) {
-        self.policy = Some((epoch, policy));
-    }
-
     /// The client hands over records, up to this offset.
     pub(crate) fn handed_over(&mut self, part: Part, next: i64) {
         self.handed.insert(part, next);
@@ -156,13 +152,16 @@ impl Conduct {
         Ok(())
     }
 
-    /// The host says something about a generation.
-    pub(crate) fn reported(&mut self, process: usize, report: &Report, ledger: &Ledger) -> Result<(), String> {
-        if let Report::Ending { epoch, reason: EndReason::Limit, .. } = report {
-            self.carries = Some(epoch.0);
-        }
-        if let Report::Ended(Summary { epoch, end, .. }) = report {
-            return self.is_over(process, epoch.0, end, ledger);
+    /// The driver did or said something.
+    pub(crate) fn noted(&mut self, process: usize, note: &Note, ledger: &Ledger) -> Result<(), String> {
+        match note {
+            Note::Opened(epoch, policy) => self.policy = Some((*epoch, *policy)),
+            Note::Fed(epoch, part) if self.carries == Some(*epoch) => {
+                return Err(format!("D2: partition {part} gets more records of epoch {epoch} behind the cut of its end"));
+            }
+            Note::Report(Report::Ending { epoch, reason: EndReason::Limit, .. }) => self.carries = Some(epoch.0),
+            Note::Report(Report::Ended(Summary { epoch, end, .. })) => return self.is_over(process, epoch.0, end, ledger),
+            Note::Fed(..) | Note::Report(_) => {}
         }
         Ok(())
     }

@@ -27,6 +27,8 @@ pub(crate) struct Scenario {
     pub(crate) latest: bool,
     pub(crate) settings: Settings,
     pub(crate) pipeline: Pipeline,
+    /// Time that a call of a plugin takes at most, when nobody says otherwise: with slow ones records wait in the buffer.
+    pub(crate) pace: Time,
     pub(crate) arrivals: Vec<Arrival>,
     pub(crate) events: Vec<Event>,
 }
@@ -105,9 +107,10 @@ impl Scenario {
         let settings = settings(&mut chance);
         let pipeline = Pipeline::any(&mut chance);
         let latest = chance.one_in(3);
+        let pace = chance.pick(&[200, 200, millis(2), millis(10), millis(30)]);
         let arrivals = arrivals(&mut Chance::new(seed, 2), parts);
         let events = events(&mut Chance::new(seed, 3), slots);
-        Self { seed, protocol, slots, parts, latest, settings, pipeline, arrivals, events }
+        Self { seed, protocol, slots, parts, latest, settings, pipeline, pace, arrivals, events }
     }
 
     /// The same with some of its events only.
@@ -204,11 +207,11 @@ impl fmt::Display for Event {
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, protocol, slots, parts, settings, pipeline, .. } = self;
+        let Self { seed, protocol, slots, parts, settings, pipeline, pace, .. } = self;
         writeln!(f, "seed {seed}: {slots} hosts, {parts} partitions, {protocol:?}, {settings:?}")?;
         let Pipeline { front, work } = pipeline;
         let (front, work): (&Front, &Work) = (front, work);
-        writeln!(f, "transforms {front:?} and {work:?}, records of {} arrivals", self.arrivals.len())?;
+        writeln!(f, "transforms {front:?} and {work:?}, {pace} us a call at most, records of {} arrivals", self.arrivals.len())?;
         self.events.iter().try_for_each(|event| writeln!(f, "{event}"))
     }
 }

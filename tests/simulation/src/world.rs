@@ -3,7 +3,7 @@
 use crate::chance::Chance;
 use crate::clock::{Clock, NEVER, Time, millis};
 use crate::cluster::{Cluster, REBALANCE, SESSION};
-use crate::host::{Actor, Host, Sender};
+use crate::host::{Actor, Host, Note, Sender};
 use crate::producer;
 use crate::rules::Around;
 use crate::scenario::{ACTIVE, Event, Happening, Scenario};
@@ -171,12 +171,11 @@ impl World {
         match actor {
             Actor::Driver => {
                 let mail = &mut *host.mail.borrow_mut();
-                if let Some((epoch, policy)) = mail.opened.take() {
-                    cluster.conduct[process].opened(epoch, policy);
-                }
-                for report in mail.reports.drain(..) {
-                    cluster.say(process, || format!("{report:?}"));
-                    found = found.and_then(|()| cluster.conduct[process].reported(process, &report, &cluster.ledger));
+                for note in mail.notes.drain(..) {
+                    if let Note::Report(report) = &note {
+                        cluster.say(process, || format!("{report:?}"));
+                    }
+                    found = found.and_then(|()| cluster.conduct[process].noted(process, &note, &cluster.ledger));
                 }
                 found = found.and_then(|()| host.unsound_marks().map_or(Ok(()), Err));
             }
@@ -217,6 +216,8 @@ impl World {
                 self.cluster.borrow_mut().violated(format!("a stop in order ended as {outcome:?}"));
             }
             Stage::Stopping { .. } => {}
+            // Somebody has to do what is left.
+            Stage::Settling { .. } if self.hosts.is_empty() && self.starts.is_empty() => self.start_later(slot, millis(1500)),
             // Whoever was fenced must not come back in the place of the one that runs.
             Stage::Active | Stage::Settling { .. } if self.hosts.iter().any(|host| host.slot == slot) => {}
             Stage::Active | Stage::Settling { .. } if !asked => self.start_later(slot, millis(1500)),
@@ -243,6 +244,9 @@ impl World {
         let Scenario { settings, pipeline, latest, .. } = &self.scenario;
         let host = Host::start(&self.cluster, slot, settings.clone(), *pipeline, *latest, &mut self.chance);
         let process = host.process;
+        if self.stage == Stage::Active {
+            host.stage.acts().pace = self.scenario.pace;
+        }
         self.cluster.borrow_mut().say(process, || format!("starts in slot {slot}"));
         self.hosts.push(host);
     }

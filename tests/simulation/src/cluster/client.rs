@@ -133,8 +133,8 @@ impl Client {
     }
 
     /// What the host reads as the metadata of the group.
-    pub(crate) fn token(&self) -> Token {
-        Token { member: self.member, generation: if self.member.is_some() { self.generation } else { -1 } }
+    pub(crate) fn token(&self, now: Time) -> Token {
+        Token { member: self.member, generation: if self.member.is_some() { self.generation } else { -1 }, read: now }
     }
 
     fn tell(&mut self, at: Time, told: Told) {

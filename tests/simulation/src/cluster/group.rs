@@ -23,6 +23,8 @@ pub(crate) enum Protocol {
 pub(crate) struct Token {
     pub(crate) member: Option<u32>,
     pub(crate) generation: i32,
+    /// When the host read it.
+    pub(crate) read: Time,
 }
 
 /// The coordinator's state.
