@@ -73,16 +73,17 @@ fn every_crate_takes_the_lints_of_the_workspace() {
 fn each_control_fits_the_sources_and_names_tests_that_are_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in the workspace");
     check("a control that does not fit: make it anew", |file| {
-        let is_control = file.path.starts_with("tests/controls") && file.path.extension().is_some_and(|end| end == "patch");
+        let is_control = file.is_patch_in("tests/controls") || file.is_patch_in("tests/mutations");
         let fits = || Command::new("git").args(["apply", "--check"]).arg(&file.path).current_dir(root).output();
         (is_control && !fits().expect("git runs").status.success()).then(String::new)
     });
     check("a control without tests, or whose tests are not there", |file| {
-        if !file.path.starts_with("tests/controls") {
+        let is_mutation = file.is_patch_in("tests/mutations");
+        if !is_mutation && !file.is_patch_in("tests/controls") {
             return None;
         }
         let named: Vec<&str> = file.text.lines().filter_map(|line| line.strip_prefix("Fails: ")).collect();
-        let missing = named.iter().find(|name| !is_test(root, name));
+        let missing = named.iter().find(|name| if is_mutation { !is_test_of_core(root, name) } else { !is_test(root, name) });
         if named.is_empty() { Some(String::new()) } else { missing.map(ToString::to_string) }
     });
 }
@@ -94,6 +95,17 @@ fn is_test(root: &Path, name: &str) -> bool {
     let file = if module.is_empty() { format!("{suite}.rs") } else { format!("{suite}/{module}.rs") };
     let text = fs::read_to_string(root.join("tests/tests").join(file)).unwrap_or_default();
     text.contains(&format!("#[test]\nfn {function}()"))
+}
+
+/// Whether the core has a test: `core MODULE::TEST`. Seeds of the simulation there are as many as one wants: `simulation SEEDS`.
+fn is_test_of_core(root: &Path, name: &str) -> bool {
+    let Some((suite, test)) = name.split_once(' ') else { return false };
+    if suite == "simulation" {
+        return test.parse::<u64>().is_ok();
+    }
+    let (module, function) = test.rsplit_once("::").unwrap_or(("", test));
+    let file = root.join("host/core/src").join(module.replace("::", "/")).with_extension("rs");
+    suite == "core" && fs::read_to_string(file).unwrap_or_default().contains(&format!("fn {function}("))
 }
 
 #[test]
@@ -119,6 +131,10 @@ struct File {
 impl File {
     fn is(&self, path: &str) -> bool {
         self.path == Path::new(path)
+    }
+
+    fn is_patch_in(&self, folder: &str) -> bool {
+        self.path.starts_with(folder) && self.path.extension().is_some_and(|extension| extension == "patch")
     }
 
     fn is_rust(&self) -> bool {

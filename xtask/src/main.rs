@@ -11,6 +11,10 @@ usage: cargo xtask TASK
   bench [--rounds R] [--records N] [--only NAMES]
                                       measure Tidegate beside bare loops over librdkafka, on a Kafka of its own
   demo [--kafka] [--rate N]           show the product at work for half a minute: with nothing to install, or on a real Kafka
+  verify simulation [--seeds N] [--from SEED | --random]
+                                      run hosts over a model of Kafka; --replay SEED tells what happens in one run
+  verify machine [--seeds N]          run random histories of the machine that decides, alone
+  verify mutations [NAME...]          take safety steps out of a copy of the core, and see that the simulation notices
   verify controls [NAME...]           take things out of a copy of the product, and see that the tests notice
   kafka start [--nodes N] [--dir D]   start Apache Kafka on free ports of 127.0.0.1 and print its bootstrap servers
   kafka stop [--dir D]                end it and remove its data

@@ -12,6 +12,7 @@ use crate::kafka::{Temporary, Tuning};
 use crate::languages;
 use crate::run::Interrupt;
 use crate::tools::{self, Tool};
+use crate::verify::simulation;
 use crate::workspace::{self, Metadata};
 
 /// Environment variables by which tests find what a run has prepared: bootstrap servers.
@@ -20,6 +21,10 @@ pub(crate) const KAFKA: &str = "TIDEGATE_TEST_KAFKA";
 pub(crate) const PLUGINS: &str = "TIDEGATE_PLUGINS";
 /// The product.
 pub(crate) const BINARY: &str = "TIDEGATE_BIN";
+
+/// How much of the simulation every run has.
+const FIXED_SEEDS: &str = "4000";
+const NEW_SEEDS_SECONDS: &str = "60";
 
 /// Runs all checks and tests, or, with a filter, only the tests that it names (arguments of `cargo test`).
 pub fn command(filter: &[&str]) -> Result<()> {
@@ -60,6 +65,9 @@ impl Steps {
     fn everything(&mut self, metadata: &Metadata) -> Result<()> {
         self.cargo("format", &["fmt", "--all", "--check"])?;
         self.cargo("core", &["test", "--package", "tidegate-core"])?;
+        // The same seeds each time, and some that nobody has run before: the first of those is printed.
+        self.step("simulation", &mut simulation::cargo(&["--seeds", FIXED_SEEDS]))?;
+        self.step("new-seeds", &mut simulation::cargo(&["--random", "--seeds", "1000000", "--seconds", NEW_SEEDS_SECONDS]))?;
         // The default members, and the packages for plugins by themselves: all of them at once would be a selection of its own, with other
         // features of what they share, and wasmtime would be built anew.
         self.checks("lints", "documents", &[])?;

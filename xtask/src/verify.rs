@@ -1,4 +1,4 @@
-//! `cargo xtask verify controls`: whether the tests notice what they are there to notice.
+//! `cargo xtask verify`: proofs that take longer than a test. `controls`: whether the tests notice what they are there to notice.
 //!
 //! A control is a patch in `tests/controls` that takes one thing out of the product, and names the tests that have to fail then. Each is
 //! applied to a copy of the workspace, which is built and tested in a target folder of its own: the product has no such switch, and
@@ -6,6 +6,8 @@
 
 mod control;
 mod copy;
+mod mutations;
+pub(crate) mod simulation;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -22,9 +24,22 @@ use crate::workspace::{self, Metadata};
 use control::Control;
 use copy::Copy;
 
-/// Runs every control, or those whose names contain one of the words.
+/// What can be verified.
+const WHAT: &str = "simulation | machine | mutations [NAME...] | controls [NAME...]";
+
+/// Does what the words say.
 pub fn command(words: &[&str]) -> Result<()> {
-    let ["controls", names @ ..] = words else { bail!("usage: cargo xtask verify controls [NAME...]") };
+    match words {
+        ["controls", names @ ..] => controls(names),
+        ["mutations", names @ ..] => mutations::command(names),
+        ["simulation", rest @ ..] => simulation::command(rest),
+        ["machine", rest @ ..] => simulation::machine(rest),
+        _ => bail!("usage: cargo xtask verify {WHAT}"),
+    }
+}
+
+/// Runs every control, or those whose names contain one of the words.
+fn controls(names: &[&str]) -> Result<()> {
     let interrupt = Interrupt::listen()?;
     tools::ensure_wasm_target()?;
     let root = workspace::root()?;

@@ -24,8 +24,26 @@ impl Copy {
         let folder = target.join("controls");
         let copy = Self { tree: folder.join("tree"), target: folder.join("target"), folder };
         copy.remove()?;
-        copy.tree(root)?;
+        copy.tree(root, |_| true)?;
         copy.target(&target.join("debug")).context("cannot copy the target folder")?;
+        Ok(copy)
+    }
+
+    /// Copies what decides and its simulation, as a workspace of its own with nothing built.
+    pub(super) fn core(root: &Path, target: &Path) -> Result<Self> {
+        const MEMBERS: [&str; 2] = ["host/core", "tests/simulation"];
+        let folder = target.join("mutations");
+        let copy = Self { tree: folder.join("tree"), target: folder.join("target"), folder };
+        copy.remove()?;
+        let settings = ["Cargo.lock", "clippy.toml"].map(Path::new);
+        copy.tree(root, |name| settings.contains(&name) || MEMBERS.iter().any(|member| name.starts_with(member)))?;
+        let manifest = fs::read_to_string(root.join("Cargo.toml")).context("cannot read the workspace's Cargo.toml")?;
+        let narrow = |line: &str| match line.split_once(" = ") {
+            Some(("members", _)) => format!("members = {MEMBERS:?}\n"),
+            Some(("default-members", _)) => String::new(),
+            Some(_) | None => format!("{line}\n"),
+        };
+        fs::write(copy.tree.join("Cargo.toml"), manifest.lines().map(narrow).collect::<String>())?;
         Ok(copy)
     }
 
@@ -42,15 +60,15 @@ impl Copy {
         Ok(())
     }
 
-    fn tree(&self, root: &Path) -> Result<()> {
+    fn tree(&self, root: &Path, wanted: impl Fn(&Path) -> bool) -> Result<()> {
         let list = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
         let output =
             Command::new("git").args(list).current_dir(root).stderr(Stdio::inherit()).output().context("git is missing")?;
         ensure!(output.status.success(), "git cannot list the files of {}", root.display());
         for name in output.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
             let name = Path::new(std::ffi::OsStr::from_bytes(name));
-            // One that was removed and is still known to git.
-            if !root.join(name).exists() {
+            // The second: one that was removed and is still known to git.
+            if !wanted(name) || !root.join(name).exists() {
                 continue;
             }
             copy_file(&root.join(name), &self.tree.join(name))?;

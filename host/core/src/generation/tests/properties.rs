@@ -133,8 +133,14 @@ fn policies() -> impl Strategy<Value = CommitPolicy> {
     prop_oneof![Just(CommitPolicy::AnyTime), Just(CommitPolicy::GenerationEnd)]
 }
 
+/// 2,000 histories, unless the environment asks for another number.
+fn config() -> ProptestConfig {
+    let default = ProptestConfig::default();
+    if std::env::var_os("PROPTEST_CASES").is_some() { default } else { ProptestConfig { cases: 2000, ..default } }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     /// R6, R11, R16, R18, R25, R28, R31, R32 and the marks of D8 hold in any order of events (T64), and once nothing more goes wrong
     /// every revoke is answered and every record that was handed over is committed.
