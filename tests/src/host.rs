@@ -108,6 +108,25 @@ impl Pipeline {
         self
     }
 
+    /// Sets after how many milliseconds without a sign of life a host is put out of its group; a group in which the broker assigns has its
+    /// own idea, three seconds here.
+    #[must_use]
+    pub fn session(self, millis: &str) -> Self {
+        if self.is_in_new_protocol() { self } else { self.property("session.timeout.ms", millis) }
+    }
+
+    /// Makes it a member of a group in which the broker assigns (KIP-848), and sets what a member sets elsewhere.
+    #[must_use]
+    pub fn in_new_protocol(mut self) -> Self {
+        let of_members = ["session.timeout.ms", "heartbeat.interval.ms"];
+        self.properties.retain(|(name, _)| !of_members.contains(&name.as_str()));
+        self.property("group.protocol", "consumer")
+    }
+
+    fn is_in_new_protocol(&self) -> bool {
+        self.properties.iter().any(|(name, value)| name == "group.protocol" && value == "consumer")
+    }
+
     /// The text of the file.
     #[must_use]
     pub fn yaml(&self) -> String {

@@ -8,6 +8,7 @@ mod group;
 mod ledger;
 mod produce;
 mod read;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -28,6 +29,7 @@ pub use group::Member;
 pub use ledger::{ID_HEADER, Ledger, Report, assert_committed_to_end, wait_committed_to_end};
 pub use produce::{Record, Transaction};
 pub use read::Stored;
+pub use watch::CommittedWatch;
 
 /// Bound of every wait: reached by hangs only.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -138,6 +140,15 @@ impl Kafka {
         let mut ids: Vec<i32> = metadata.topics().iter().flat_map(|topic| topic.partitions()).map(|part| part.id()).collect();
         ids.sort_unstable();
         ids
+    }
+
+    /// Id of the node that leads a partition; none while there is none.
+    #[must_use]
+    pub fn leader(&self, topic: &str, partition: i32) -> Option<u32> {
+        let admin = self.admin();
+        let metadata = admin.inner().fetch_metadata(Some(topic), PATIENCE).expect("Kafka answers with metadata");
+        let mut partitions = metadata.topics().iter().flat_map(|topic| topic.partitions());
+        partitions.find(|found| found.id() == partition).and_then(|found| u32::try_from(found.leader()).ok())
     }
 
     /// End offset of each partition: the next offset that is written, also where an open transaction lies before it.

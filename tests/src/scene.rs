@@ -5,14 +5,15 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 
 use crate::host::Pipeline;
 use crate::kafka::{
-    ID_HEADER, Kafka, Ledger, Record, Stored, assert_committed_to_end, eventually, unique, wait_committed_to_end,
+    CommittedWatch, ID_HEADER, Kafka, Ledger, Record, Stored, assert_committed_to_end, eventually, unique, wait_committed_to_end,
 };
+use crate::mode::Mode;
 use crate::plugins::plugin;
 
 /// What one test works on. The output has one partition.
 #[derive(Debug)]
 pub struct Scene {
-    /// The Kafka that all tests share.
+    /// The Kafka that it is on.
     pub kafka: Kafka,
     /// Input topic.
     pub input: String,
@@ -22,6 +23,8 @@ pub struct Scene {
     pub group: String,
     /// What went in.
     pub ledger: Ledger,
+    /// How its hosts run.
+    pub mode: Mode,
     partitions: i32,
 }
 
@@ -29,9 +32,25 @@ impl Scene {
     /// New topics and a new group, which has committed nothing.
     #[must_use]
     pub fn without_starts(name: &str, partitions: i32) -> Self {
-        let kafka = Kafka::shared();
-        let (input, output) = (kafka.topic(&format!("{name}-in"), partitions), kafka.topic(&format!("{name}-out"), 1));
-        Self { kafka, input, output, group: unique(name), ledger: Ledger::new(), partitions }
+        Self::made(Kafka::shared(), name, partitions, 1)
+    }
+
+    /// As [`Self::in_mode`] on a cluster of the test's own, each partition on three nodes.
+    #[must_use]
+    pub fn on_three(kafka: Kafka, mode: Mode, name: &str, partitions: i32) -> Self {
+        let scene = Self { mode, ..Self::made(kafka, name, partitions, 3) };
+        scene.commit(0);
+        scene
+    }
+
+    fn made(kafka: Kafka, name: &str, partitions: i32, replicas: i32) -> Self {
+        let topic = |what: &str, partitions| {
+            let topic = unique(&format!("{name}-{what}"));
+            kafka.create_topic(&topic, partitions, replicas);
+            topic
+        };
+        let (input, output) = (topic("in", partitions), topic("out", 1));
+        Self { kafka, input, output, group: unique(name), ledger: Ledger::new(), mode: Mode::default(), partitions }
     }
 
     /// As [`Self::without_starts`], and the group has committed offset 0 of every partition: no host has to find and commit a start,
@@ -41,6 +60,12 @@ impl Scene {
         let scene = Self::without_starts(name, partitions);
         scene.commit(0);
         scene
+    }
+
+    /// As [`Self::new`], for hosts that run in this mode.
+    #[must_use]
+    pub fn in_mode(mode: Mode, name: &str, partitions: i32) -> Self {
+        Self { mode, ..Self::new(name, partitions) }
     }
 
     /// Commits this offset of every partition for the group, which must have no members.
@@ -67,7 +92,7 @@ impl Scene {
     /// A host of this plugin with this config.
     #[must_use]
     pub fn host_of(&self, package: &str, config: &str) -> Pipeline {
-        Pipeline::new(&self.kafka, &self.group, &self.input, &self.output, &plugin(package)).config(config)
+        self.mode.apply(Pipeline::new(&self.kafka, &self.group, &self.input, &self.output, &plugin(package)).config(config))
     }
 
     /// Puts records into all partitions in turn.
@@ -101,6 +126,32 @@ impl Scene {
         assert!(report.is_exact(), "{} is not exactly what went into {}: {report}", self.output, self.input);
         assert_committed_to_end(&self.kafka, &self.group, &self.input);
         others
+    }
+
+    /// Asserts that each of the ledger's records has come out, at most `most` of them again after a failure, or in transactions exactly once;
+    /// and that all input is committed. Gives how many outputs there are too many.
+    ///
+    /// # Panics
+    /// With the report, where that is not so.
+    pub fn assert_complete(&self, most: u64) -> u64 {
+        if self.mode.is_transactional() {
+            self.assert_exact();
+            return 0;
+        }
+        let (records, _) = self.outputs();
+        let report = self.ledger.compare(&records);
+        let again = (records.len() - self.ledger.len().min(records.len())) as u64;
+        let complete = report.missing.is_empty() && report.foreign.is_empty();
+        assert!(complete, "{} has not all that went into {}: {report}", self.output, self.input);
+        assert!(again <= most, "{again} outputs came again, and at most {most} may have: {report}");
+        assert_committed_to_end(&self.kafka, &self.group, &self.input);
+        again
+    }
+
+    /// Watches what the group commits, from now on.
+    #[must_use]
+    pub fn watch_committed(&self) -> CommittedWatch {
+        CommittedWatch::start(&self.kafka, &self.group, &self.input)
     }
 
     /// Committed outputs: those of the ledger's records, and the others.

@@ -4,10 +4,11 @@
 //! `TIDEGATE_STAGE` is `POINT:ACTION[:NTH]`; `NTH` counts from 1 (default) and is when the action is taken, once.
 
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use signal_hook::consts::{SIGKILL, SIGSTOP};
+use signal_hook::consts::{SIGKILL, SIGSTOP, SIGUSR1};
 use tidegate_core::consume::{Consumer, Fence, Polled, Read};
 use tidegate_core::output::Outputs;
 use tidegate_core::produce::{ErrorClass, ProducerError, Queued, TransactionalProducer};
@@ -37,6 +38,8 @@ pub enum Action {
     Kill,
     /// The process stops itself, as by SIGSTOP: somebody else lets it go on.
     Stop,
+    /// The thread waits for SIGUSR1, and the others go on.
+    Hold,
     /// The thread sleeps.
     Sleep(Duration),
     /// The call fails, abortable.
@@ -71,6 +74,7 @@ impl FromStr for Stage {
         let action = match parts.next() {
             Some("kill") => Action::Kill,
             Some("stop") => Action::Stop,
+            Some("hold") => Action::Hold,
             Some("fail") => Action::Fail,
             Some("nobody") => Action::Nobody,
             Some(sleep) => {
@@ -94,10 +98,22 @@ impl Stage {
         match self.action {
             Action::Kill => signal_self(SIGKILL),
             Action::Stop => signal_self(SIGSTOP),
+            Action::Hold => hold(),
             Action::Sleep(time) => std::thread::sleep(time),
             Action::Fail | Action::Nobody => {}
         }
         Some(self.action)
+    }
+}
+
+/// Waits until somebody sends SIGUSR1 to the process.
+fn hold() {
+    let go = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGUSR1, Arc::clone(&go)).expect("the signal may be caught");
+    // The test looks for this line before it sends the signal, which would end the process where nobody catches it.
+    tracing::info!("stage holds");
+    while !go.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -109,7 +125,7 @@ fn signal_self(signal: i32) {
 
 /// A producer with a stage.
 #[derive(Debug)]
-pub struct StagedProducer<P>(pub P, pub std::sync::Arc<Stage>);
+pub struct StagedProducer<P>(pub P, pub Arc<Stage>);
 
 impl<P: TransactionalProducer> TransactionalProducer for StagedProducer<P> {
     type Group = P::Group;
@@ -178,7 +194,7 @@ fn failure() -> ProducerError {
 
 /// A consumer with a stage.
 #[derive(Debug)]
-pub struct StagedConsumer<C>(pub C, pub std::sync::Arc<Stage>, pub bool);
+pub struct StagedConsumer<C>(pub C, pub Arc<Stage>, pub bool);
 
 impl<C: Consumer> Consumer for StagedConsumer<C> {
     type Group = C::Group;

@@ -22,7 +22,9 @@ use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use serde_json::Value;
 use tempfile::TempDir;
 use tidegate_tests::host::{Host, Pipeline, field, says};
+use tidegate_tests::in_other_modes;
 use tidegate_tests::kafka::{ID_HEADER, Kafka, Ledger, PATIENCE, Stored, eventually, unique, wait_committed_to_end};
+use tidegate_tests::mode::Mode;
 use tidegate_tests::plugins::plugin;
 
 /// A plugin that is slow, commits with its hooks only, and tells there how many records it had.
@@ -34,8 +36,14 @@ const KEPT: &str = "plugin was not replaced: the old one stays at work";
 /// new one gets the next ones. In each partition all records of the old one lie before all of the new one, and none is lost or repeated.
 #[test]
 fn t57_the_old_plugin_drains_the_buffer_and_the_new_one_gets_the_next_record() {
+    reload_with_full_buffer(Mode::Cooperative);
+}
+
+in_other_modes!(t57, reload_with_full_buffer);
+
+fn reload_with_full_buffer(mode: Mode) {
     let mut scene = Scene::new("t57", 4, "misbehave");
-    let host = scene.pipeline(r#"{ "do": "sleep:4", "hook": "details" }"#).start();
+    let host = mode.apply(scene.pipeline(r#"{ "do": "sleep:4", "hook": "details" }"#)).start();
     host.wait_assigned();
     scene.produce(1600);
     host.wait_for("a first commit", |line| says(line, "transaction committed"));

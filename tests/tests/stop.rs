@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use tidegate_tests::generations::{assert_never, hooks, number, wait_ended};
 use tidegate_tests::host::{Host, field, says};
+use tidegate_tests::in_other_modes;
+use tidegate_tests::mode::Mode;
 use tidegate_tests::scene::Scene;
 
 /// Stop-timeout and a second, and two more for a machine that is busy.
@@ -13,7 +15,13 @@ const COMMITTED: &str = "stopped: everything that was done is committed";
 /// T44: SIGTERM comes while the buffer is full: it is drained, the hooks are called, and what was done is committed, no more and no less.
 #[test]
 fn t44_a_stop_drains_the_buffer_and_commits() {
-    let mut scene = Scene::new("t44", 4);
+    stop_with_full_buffer(Mode::Cooperative);
+}
+
+in_other_modes!(t44, stop_with_full_buffer);
+
+fn stop_with_full_buffer(mode: Mode) {
+    let mut scene = Scene::in_mode(mode, "t44", 4);
     let config = r#"{ "do": "sleep:2", "hook": "details" }"#;
     let mut host = scene.named_host("first", config).line("threads: 1").line("commit-interval: 1m").start();
     host.wait_assigned();
@@ -77,7 +85,16 @@ fn assert_nothing_committed(scene: &Scene) {
 /// T45: the plugin hangs at a stop: at the deadline the generation is given up, and the process leaves.
 #[test]
 fn t45_a_stop_leaves_a_plugin_that_hangs_at_its_deadline() {
-    let mut scene = Scene::new("t45", 1);
+    stop_a_plugin_that_hangs(Mode::Cooperative);
+}
+
+#[test]
+fn t45_without_transactions_it_does_so_too() {
+    stop_a_plugin_that_hangs(Mode::AtLeastOnce);
+}
+
+fn stop_a_plugin_that_hangs(mode: Mode) {
+    let mut scene = Scene::in_mode(mode, "t45", 1);
     let mut host = hung(&mut scene, "2s");
     host.signal("TERM");
     assert_eq!(host.wait_exit(), 75);

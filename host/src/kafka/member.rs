@@ -1,8 +1,8 @@
 //! The consumer as the one that commits offsets, where there are no transactions (decision D18).
 //!
 //! The commit goes by the client that is a member of the group, from the writer's thread: the group checks member and generation. While
-//! partitions have been given back and the new assignment has not come, no commit is sent: librdkafka would take the refusal for the loss
-//! of everything.
+//! partitions have been given back and the assignment of the next generation has not come, no commit is sent: it would wait behind the join
+//! for the slowest member and then be refused, which librdkafka may take for the loss of everything.
 
 use super::ffi::{GroupMetadata, PendingCommit};
 use super::rebalance::GroupContext;
@@ -35,8 +35,8 @@ pub struct Member {
 #[derive(Default)]
 struct State {
     client: Weak<Client>,
-    /// Partitions were given back, and no assignment came since.
-    joining_since: Option<Instant>,
+    /// Partitions were given back in this generation, and no assignment of a later one came since.
+    joining: Option<(Instant, i32)>,
     /// A commit that was not answered in time. Another one waits for it, or the older offsets might come to stand above the newer.
     outstanding: Option<Outstanding>,
 }
@@ -55,12 +55,21 @@ impl Member {
 
     /// Partitions were given back to a group that goes on with the others.
     pub(super) fn gave_back(&self) {
-        self.lock().joining_since = Some(Instant::now());
+        let generation = self.generation();
+        self.lock().joining = Some((Instant::now(), generation));
     }
 
-    /// An assignment came.
+    /// An assignment came. The first one behind a revoke is still of the same generation, and empty.
     pub(super) fn was_assigned(&self) {
-        self.lock().joining_since = None;
+        let now = self.generation();
+        let mut state = self.lock();
+        state.joining = state.joining.filter(|(_, left)| now <= *left);
+    }
+
+    /// The generation that the client is in; less than 1 without one.
+    fn generation(&self) -> i32 {
+        let client = self.lock().client.upgrade();
+        client.and_then(|client| fence_of(&client)).map_or(0, |fence| fence.generation)
     }
 
     /// Commits, and waits a moment for the answer. `fence` is the membership under which the offsets were found to be this host's.
@@ -98,7 +107,7 @@ impl Member {
     ) -> Result<(), ProducerError> {
         let (client, outstanding) = {
             let mut state = self.lock();
-            if state.joining_since.is_some_and(|since| since.elapsed() < LONGEST_JOIN) {
+            if state.joining.is_some_and(|(since, _)| since.elapsed() < LONGEST_JOIN) {
                 return Err(error(ErrorClass::StaleMember, "this member is joining the next generation of its group"));
             }
             let client = state.client.upgrade();
@@ -146,7 +155,7 @@ impl Member {
 
 impl std::fmt::Debug for Member {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Member").field("joining_since", &self.lock().joining_since).finish_non_exhaustive()
+        f.debug_struct("Member").field("joining", &self.lock().joining).finish_non_exhaustive()
     }
 }
 

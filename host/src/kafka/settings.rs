@@ -48,6 +48,16 @@ impl fmt::Debug for KafkaSettings {
 
 /// What the smallest records take with all that librdkafka keeps of one.
 const LEAST_BYTES_A_RECORD: usize = 400;
+/// What only a member of the group is told.
+const OF_MEMBERS: &[&str] = &[
+    "group.instance.id",
+    "group.protocol",
+    "group.remote.assignor",
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+];
+
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
@@ -96,8 +106,11 @@ impl KafkaSettings {
     /// A client that asks the coordinator and the brokers, and never joins.
     pub(super) fn reader(&self) -> ClientConfig {
         let mut config = self.common(&[]);
-        // Only a member may carry these: the client that never joins must not be taken for one.
-        config.remove("group.instance.id").remove("group.protocol").remove("group.remote.assignor");
+        // Only a member may carry these: the client that never joins must not be taken for one, and times that fit to the protocol of a
+        // member need not fit to that of this one.
+        for property in OF_MEMBERS {
+            config.remove(property);
+        }
         self.of_group(&mut config);
         config
     }
@@ -186,6 +199,14 @@ mod tests {
         assert_eq!(new.get("partition.assignment.strategy"), None);
         let eager = settings(&[("partition.assignment.strategy", "range")]).consumer();
         assert_eq!(eager.get("partition.assignment.strategy"), Some("range"));
+    }
+
+    #[test]
+    fn times_of_the_new_protocol_fit_to_a_client_that_never_joins() {
+        let settings = settings(&[("group.protocol", "consumer"), ("max.poll.interval.ms", "6000")]);
+        for config in [settings.consumer(), settings.reader()] {
+            config.create::<rdkafka::consumer::BaseConsumer>().unwrap();
+        }
     }
 
     #[test]

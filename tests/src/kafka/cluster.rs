@@ -1,9 +1,12 @@
 //! A cluster of a test's own, for tests that kill or freeze nodes.
 
-use tempfile::TempDir;
-use xtask::kafka::{Cluster, Life, Tuning};
+use std::io;
+use std::net::SocketAddr;
 
-use super::Kafka;
+use tempfile::TempDir;
+use xtask::kafka::{Cluster, Life, Tuning, wire};
+
+use super::{Kafka, eventually};
 
 /// A Kafka that nobody else uses; it is ended and its data are removed when this is dropped.
 #[derive(Debug)]
@@ -36,6 +39,39 @@ impl OwnCluster {
     /// Starts a killed node again on its data and ports, and waits until every running node sees it.
     pub fn restart(&mut self, node: u32) {
         self.cluster.restart(node).unwrap_or_else(|error| panic!("cannot restart node {node}: {error:#}"));
+    }
+
+    /// Starts every node that is not running.
+    pub fn heal(&mut self) {
+        let ids: Vec<u32> = self.cluster.ids().collect();
+        for id in ids {
+            let process = self.cluster.process(id).unwrap_or_else(|error| panic!("cannot look at node {id}: {error:#}"));
+            if process.is_none() {
+                self.restart(id);
+            }
+        }
+    }
+
+    /// The node that coordinates a group.
+    #[must_use]
+    pub fn coordinator_of_group(&self, group: &str) -> u32 {
+        self.node_of(|address| wire::coordinator_of_group(address, group))
+    }
+
+    /// The node that coordinates the transactions of an id.
+    #[must_use]
+    pub fn coordinator_of_transaction(&self, id: &str) -> u32 {
+        self.node_of(|address| wire::coordinator_of_transaction(address, id))
+    }
+
+    /// The node whose address some node that answers gives.
+    fn node_of(&self, ask: impl Fn(SocketAddr) -> io::Result<Option<SocketAddr>>) -> u32 {
+        let addresses: Vec<SocketAddr> = self.cluster.bootstrap().split(',').filter_map(|address| address.parse().ok()).collect();
+        eventually("there is a coordinator", || {
+            let coordinator = addresses.iter().find_map(|address| ask(*address).ok().flatten())?;
+            let place = addresses.iter().position(|address| *address == coordinator)?;
+            self.cluster.ids().nth(place)
+        })
     }
 
     /// Freezes a node; its connections stay open.

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::{Offset, TopicPartitionList};
 
+use xtask::kafka::wire;
+
 use super::{Kafka, PATIENCE, eventually};
 
-/// A member of a classic group.
+/// A member of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
     /// Id that the coordinator gave it.
@@ -40,9 +42,22 @@ impl Kafka {
         offsets.elements().iter().map(|element| (element.partition(), offset(element.offset()))).collect()
     }
 
-    /// Members of a classic group with their assignments; empty while the group is rebalancing, or not there.
+    /// Members of a group with their assignments; empty while the group is rebalancing, or not there.
     #[must_use]
     pub fn members(&self, group: &str) -> Vec<Member> {
+        let classic = self.members_of_classic(group);
+        if classic.is_empty() { self.members_of_new(group) } else { classic }
+    }
+
+    /// Members of a group in which the broker assigns (KIP-848). The client has no call for them.
+    fn members_of_new(&self, group: &str) -> Vec<Member> {
+        let addresses = self.bootstrap.split(',').filter_map(|address| address.parse().ok());
+        let members = addresses.filter_map(|address| wire::members(address, group).ok()).next().unwrap_or_default();
+        let member = |member: wire::Member| Member { id: member.id, client: member.client, partitions: member.partitions };
+        members.into_iter().map(member).collect()
+    }
+
+    fn members_of_classic(&self, group: &str) -> Vec<Member> {
         let consumer = self.member_of(group);
         let Ok(list) = consumer.fetch_group_list(Some(group), PATIENCE) else { return Vec::new() };
         let stable = list.groups().iter().filter(|group| group.state() == "Stable");
@@ -54,7 +69,14 @@ impl Kafka {
         stable.flat_map(|group| group.members()).map(member).collect()
     }
 
-    /// Waits until a classic group has `count` members, and each partition of the topic belongs to one of them.
+    /// Sets after how many milliseconds without a sign of life a group in which the broker assigns (KIP-848) puts a member out.
+    pub fn set_session(&self, group: &str, millis: u32) {
+        let mut addresses = self.bootstrap.split(',').filter_map(|address| address.parse().ok());
+        let address = addresses.next().expect("a cluster has a node");
+        wire::set_session(address, group, millis).expect("Kafka takes the setting of a group");
+    }
+
+    /// Waits until a group has `count` members, and each partition of the topic belongs to one of them.
     pub fn wait_for_members(&self, group: &str, topic: &str, count: usize) -> Vec<Member> {
         let mut wanted: Vec<(String, i32)> =
             self.partitions(topic).into_iter().map(|partition| (topic.to_owned(), partition)).collect();
@@ -68,7 +90,7 @@ impl Kafka {
     }
 
     /// A consumer that asks on behalf of a group and never joins it.
-    fn member_of(&self, group: &str) -> BaseConsumer {
+    pub(super) fn member_of(&self, group: &str) -> BaseConsumer {
         self.config().set("group.id", group).set("enable.auto.commit", "false").create().expect("the configuration is valid")
     }
 }

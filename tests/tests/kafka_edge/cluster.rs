@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, SystemTime};
 use tidegate::kafka::KafkaSettings;
+use tidegate_core::produce::Delivery;
 
 /// More than anything here takes on a crowded machine.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
@@ -37,6 +38,7 @@ pub(crate) fn settings(topic: &str, group: &str, properties: &[(&str, &str)]) ->
         group: group.into(),
         topics: vec![topic.into()],
         properties: properties.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+        delivery: Delivery::ExactlyOnce,
         transactional_id: unique(group),
         transaction_timeout: Duration::from_secs(30),
         fetch_bytes: 4 << 20,

@@ -2,46 +2,45 @@
 
 use serde_json::Value;
 use tidegate_tests::generations::{count_partitions, hooks, is_ending, number, wait_ended};
-use tidegate_tests::host::{Host, field};
+use tidegate_tests::host::{Host, field, says};
+use tidegate_tests::in_other_modes;
 use tidegate_tests::kafka::Stored;
+use tidegate_tests::mode::Mode;
 use tidegate_tests::scene::Scene;
 
 /// T1: a second host joins while some hundred records lie in the first one's buffer, and takes half of the partitions (zio-kafka #469).
 #[test]
 fn t01_a_join_drains_the_buffer_before_partitions_go() {
-    join_with_full_buffer("t01", "cooperative-sticky", 3);
+    join_with_full_buffer(Mode::Cooperative);
 }
 
-/// T2: the same under an eager assignor, which takes all partitions away and gives some back.
-#[test]
-fn t02_an_eager_join_drains_the_buffer_too() {
-    join_with_full_buffer("t02", "range", 6);
-}
+// T2 is the one of an eager assignor, which takes all partitions away and gives some back.
+in_other_modes!(t01_and_t02, join_with_full_buffer);
 
-fn join_with_full_buffer(name: &str, assignor: &str, released: usize) {
-    let mut scene = Scene::new(name, 6);
-    let strategy = "partition.assignment.strategy";
+fn join_with_full_buffer(mode: Mode) {
+    let mut scene = Scene::in_mode(mode, "t01", 6);
+    let watch = scene.watch_committed();
     // With no commit in the middle of a generation, everything hangs on its end.
-    let slow =
-        scene.named_host("first", r#"{ "do": "sleep:2", "hook": "details", "version": "first" }"#).property(strategy, assignor);
+    let slow = scene.named_host("first", r#"{ "do": "sleep:2", "hook": "details", "version": "first" }"#);
     let first = slow.line("commit-interval: 1m").line("threads: 2").start();
     first.wait_assigned();
     scene.produce(6000);
     scene.wait_written(300);
-    let second = scene.named_host("second", r#"{ "hook": "details", "version": "second" }"#).property(strategy, assignor).start();
+    let second = scene.named_host("second", r#"{ "hook": "details", "version": "second" }"#).start();
     scene.produce_until(6000, "the second host joins", || first.lines().iter().any(is_ending));
     let ended = wait_ended(&first);
     assert_eq!(field(&ended, "outcome"), "committed", "{ended}");
     assert!(number(&ended, "drained") >= 300, "{ended}");
     second.wait_assigned();
     let gone = first.wait_for("partitions go", |line| field(line, "message") == "partitions released");
-    assert_eq!(count_partitions(&gone), released);
+    assert_eq!(count_partitions(&gone), mode.released(6, 3));
     assert_released_after(&first, &ended);
     // Both go on with what they have.
     scene.produce(60);
     assert_eq!(first.stop(), 0);
     scene.wait_committed();
     assert_eq!(second.stop(), 0);
+    watch.finish();
     let told = scene.assert_exact();
     let (records, _) = scene.outputs();
     assert_hooks_after_the_last_record(&ended, &records, &told);
@@ -92,22 +91,33 @@ fn t09_a_transaction_that_is_open_at_a_join_is_committed() {
     scene.stop(vec![first, second]);
 }
 
-/// T12: what hooks emit is in the same transaction as the inputs: a reader sees all of it or none.
+/// T12: what hooks emit is in the same transaction as the inputs: a reader sees all of it or none. Without transactions the offsets wait
+/// for all of it.
 #[test]
 fn t12_what_a_hook_emits_is_committed_with_the_inputs_or_not_at_all() {
-    let mut scene = Scene::new("t12", 4);
+    commit_what_hooks_emit(Mode::Cooperative);
+}
+
+in_other_modes!(t12, commit_what_hooks_emit);
+
+fn commit_what_hooks_emit(mode: Mode) {
+    let mut scene = Scene::in_mode(mode, "t12", 4);
     let hooked = scene.named_host("first", r#"{ "hook": "many:10" }"#).line("commit-interval: 1m");
-    let first = hooked.property("session.timeout.ms", "45000").start_staged("before-commit:stop");
+    let first = hooked.start_staged("before-commit:hold");
     first.wait_assigned();
     scene.produce(40);
     scene.wait_written(40);
     let second = scene.named_host("second", "{}").start();
-    // 40 records and 4 hooks with 10 each; the process has stopped itself between offsets and commit.
-    first.wait_for("the stage", |line| field(line, "message") == "stage reached");
+    // 40 records and 4 hooks with 10 each; the writer waits between offsets and commit.
+    first.wait_for("the stage", |line| says(line, "stage holds"));
     scene.wait_written(80);
     let (records, hooked) = scene.outputs();
-    assert_eq!((records.len(), hooked.len()), (0, 0), "none before the commit");
-    first.signal("CONT");
+    let written = if mode.is_transactional() { (0, 0) } else { (40, 40) };
+    assert_eq!((records.len(), hooked.len()), written, "before the commit");
+    if !mode.is_transactional() {
+        assert_eq!(scene.committed(), [0; 4]);
+    }
+    first.signal("USR1");
     let ended = wait_ended(&first);
     assert_eq!((field(&ended, "outcome").as_str(), number(&ended, "outputs")), (Some("committed"), 80), "{ended}");
     second.wait_assigned();
