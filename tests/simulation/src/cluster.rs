@@ -17,12 +17,14 @@ use crate::chance::Chance;
 use crate::clock::{Clock, Time, millis};
 use crate::record::Part;
 use crate::rules::Conduct;
+use crate::scenario::Scenario;
 use crate::trace::Trace;
 use ledger::Ledger;
 use log::Log;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
+use tidegate_core::produce::Delivery;
 use transactions::Transactional;
 
 /// How long a member may be silent.
@@ -46,6 +48,7 @@ pub(crate) struct Cluster {
     /// By number of the process: what it did.
     pub(crate) conduct: Vec<Conduct>,
     pub(crate) ledger: Ledger,
+    pub(crate) delivery: Delivery,
     /// By slot: the state of its transactional id.
     transactions: Vec<Transactional>,
     down_until: Time,
@@ -85,7 +88,8 @@ pub(crate) enum Due {
 }
 
 impl Cluster {
-    pub(crate) fn new(clock: Arc<Clock>, chance: Chance, trace: Trace, protocol: Protocol, parts: usize, slots: usize) -> Self {
+    pub(crate) fn new(clock: Arc<Clock>, chance: Chance, trace: Trace, scenario: &Scenario) -> Self {
+        let Scenario { protocol, parts, slots, delivery, .. } = *scenario;
         Self {
             clock,
             chance,
@@ -95,6 +99,7 @@ impl Cluster {
             clients: Vec::new(),
             conduct: Vec::new(),
             ledger: Ledger::new(parts),
+            delivery,
             transactions: (0..slots).map(|_| Transactional::default()).collect(),
             down_until: 0,
             agenda: BinaryHeap::new(),

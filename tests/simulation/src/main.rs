@@ -2,6 +2,7 @@
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it speaks to the person who started it")]
 
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -161,16 +162,14 @@ fn explain(seed: u64) -> ExitCode {
 }
 
 fn replay(seed: u64, events: Option<&[usize]>) -> ExitCode {
-    println!("{}", tidegate_simulation::describe(seed, events));
     let findings = tidegate_simulation::replay(seed, events);
-    for line in &findings.lines {
-        println!("{line}");
-    }
-    match findings.violation {
-        None => ExitCode::SUCCESS,
-        Some(rule) => {
-            println!("\nVIOLATION in seed {seed}: {rule}");
-            ExitCode::FAILURE
+    let rule = findings.violation.as_ref().map(|rule| format!("\nVIOLATION in seed {seed}: {rule}"));
+    let mut out = std::io::stdout().lock();
+    for line in std::iter::once(tidegate_simulation::describe(seed, events)).chain(findings.lines).chain(rule) {
+        if writeln!(out, "{line}").is_err() {
+            // Whoever read it has seen enough.
+            break;
         }
     }
+    if findings.violation.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

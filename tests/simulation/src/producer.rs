@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 use tidegate_core::output::Outputs;
-use tidegate_core::produce::{ErrorClass, ProducerError, Queued, TransactionalProducer};
+use tidegate_core::produce::{Delivery, ErrorClass, ProducerError, Queued, TransactionalProducer};
 use tidegate_core::record::{Offset, PartitionId};
 
 /// While a transaction is open the producer is polled at least so often, pauses of its thread aside.
@@ -44,6 +44,8 @@ pub(crate) struct SimProducer {
     polled: Time,
     /// When everything of the transaction was delivered.
     flushed: Time,
+    /// Offsets that were committed without a word. Another commit goes beyond them, or they would fall.
+    unheard: Vec<(Part, i64)>,
 }
 
 impl SimProducer {
@@ -67,6 +69,7 @@ impl SimProducer {
             failed: false,
             polled: 0,
             flushed: 0,
+            unheard: Vec::new(),
         }
     }
 
@@ -112,6 +115,18 @@ impl SimProducer {
         self.polled = now;
     }
 
+    /// Offsets without a transaction, and no answer in time: the group may have taken them.
+    fn commit_unheard(&mut self, offsets: &[(PartitionId, Offset)], token: Token) -> Result<(), ProducerError> {
+        let sent = parts(offsets);
+        if self.unheard.is_empty()
+            && self.chance.one_in(2)
+            && self.cluster.borrow_mut().add_offsets(self.slot, self.process, token, &sent).is_ok()
+        {
+            self.unheard = sent;
+        }
+        Err(error(ErrorClass::StaleMember))
+    }
+
     /// A commit that goes wrong.
     fn commit_fails(&mut self, class: ErrorClass, timeout: Duration) -> ErrorClass {
         let cluster = &mut *self.cluster.borrow_mut();
@@ -140,7 +155,7 @@ impl TransactionalProducer for SimProducer {
     type Group = Token;
 
     fn is_transactional(&self) -> bool {
-        true
+        self.cluster.borrow().delivery == Delivery::ExactlyOnce
     }
 
     fn begin(&mut self) -> Result<(), ProducerError> {
@@ -211,6 +226,9 @@ impl TransactionalProducer for SimProducer {
         self.reach(timeout)?;
         let fault = self.faults.borrow_mut().offsets.pop_front();
         if let Some(class) = fault {
+            if class == ErrorClass::Retriable && !self.is_transactional() {
+                return self.commit_unheard(offsets, *group);
+            }
             if class == ErrorClass::UnknownMember {
                 // The broker says so only of a member that it has put out of the group.
                 self.cluster.borrow_mut().evict_process(self.process);
@@ -218,13 +236,20 @@ impl TransactionalProducer for SimProducer {
             self.cluster.borrow_mut().say(self.process, || format!("sends offsets {offsets:?}: {class:?}"));
             return Err(error(class));
         }
-        let result = self.cluster.borrow_mut().add_offsets(self.slot, self.process, *group, &parts(offsets));
+        let beyond = |(part, offset): &(Part, i64)| !self.unheard.iter().any(|(of, known)| of == part && offset <= known);
+        let sent: Vec<(Part, i64)> = parts(offsets).into_iter().filter(beyond).collect();
+        let result = self.cluster.borrow_mut().add_offsets(self.slot, self.process, *group, &sent);
+        self.unheard.clear();
         self.cluster.borrow_mut().say(self.process, || format!("sends offsets {offsets:?} as {group:?}: {result:?}"));
         result.map_err(error)
     }
 
     fn commit(&mut self, timeout: Duration) -> Result<(), ProducerError> {
         self.note_poll();
+        if !self.is_transactional() {
+            self.begun = false;
+            return Ok(());
+        }
         if self.failed {
             return Err(error(ErrorClass::Abortable));
         }
@@ -250,6 +275,10 @@ impl TransactionalProducer for SimProducer {
         let fault = self.faults.borrow_mut().aborts.pop_front();
         if let Some(class) = fault {
             return Err(error(class));
+        }
+        if !self.is_transactional() {
+            // Nothing is taken back: what waits is delivered, and comes again.
+            self.cluster.borrow_mut().deliver(self.slot, self.process, self.queue.drain(..));
         }
         let cluster = &mut *self.cluster.borrow_mut();
         cluster.abort_open(self.slot);

@@ -9,7 +9,7 @@ use std::fmt;
 use std::time::Duration;
 use tidegate_core::generation::Settings;
 use tidegate_core::plugin::FailureKind;
-use tidegate_core::produce::ErrorClass;
+use tidegate_core::produce::{Delivery, ErrorClass};
 
 /// Until then things go wrong, and records come in.
 pub(crate) const ACTIVE: Time = millis(8000);
@@ -21,6 +21,7 @@ const HOSTS: usize = 5;
 pub(crate) struct Scenario {
     pub(crate) seed: u64,
     pub(crate) protocol: Protocol,
+    pub(crate) delivery: Delivery,
     pub(crate) slots: usize,
     pub(crate) parts: usize,
     /// Partitions of which the group knows no offset start at the end of their log.
@@ -104,13 +105,14 @@ impl Scenario {
         let slots = 1 + chance.index(HOSTS);
         let parts = 1 + chance.index(PARTS);
         let protocol = chance.pick(&[Protocol::Eager, Protocol::Cooperative, Protocol::Cooperative, Protocol::Reconciled]);
+        let delivery = if chance.one_in(4) { Delivery::AtLeastOnce } else { Delivery::ExactlyOnce };
         let settings = settings(&mut chance);
         let pipeline = Pipeline::any(&mut chance);
         let latest = chance.one_in(3);
         let pace = chance.pick(&[200, 200, millis(2), millis(10), millis(30)]);
         let arrivals = arrivals(&mut Chance::new(seed, 2), parts);
         let events = events(&mut Chance::new(seed, 3), slots);
-        Self { seed, protocol, slots, parts, latest, settings, pipeline, pace, arrivals, events }
+        Self { seed, protocol, delivery, slots, parts, latest, settings, pipeline, pace, arrivals, events }
     }
 
     /// The same with some of its events only.
@@ -207,8 +209,8 @@ impl fmt::Display for Event {
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, protocol, slots, parts, settings, pipeline, pace, .. } = self;
-        writeln!(f, "seed {seed}: {slots} hosts, {parts} partitions, {protocol:?}, {settings:?}")?;
+        let Self { seed, protocol, delivery, slots, parts, settings, pipeline, pace, .. } = self;
+        writeln!(f, "seed {seed}: {slots} hosts, {parts} partitions, {protocol:?}, {delivery:?}, {settings:?}")?;
         let Pipeline { front, work } = pipeline;
         let (front, work): (&Front, &Work) = (front, work);
         writeln!(f, "transforms {front:?} and {work:?}, {pace} us a call at most, records of {} arrivals", self.arrivals.len())?;

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tidegate_core::driver::Answer;
 use tidegate_core::generation::Outcome;
-use tidegate_core::produce::ErrorClass;
+use tidegate_core::produce::{Delivery, ErrorClass};
 
 /// How long hosts may take to be done with everything, once nothing goes wrong any more.
 const SETTLE: Time = millis(90_000);
@@ -80,10 +80,9 @@ pub(crate) fn run(scenario: &Scenario, trace: bool) -> Findings {
 fn run_to_end(scenario: &Scenario, trace: bool) -> Findings {
     let clock = Arc::new(Clock::new());
     let mut chance = Chance::new(scenario.seed, 4);
-    let (parts, slots) = (scenario.parts, scenario.slots);
     let streams = Chance::new(scenario.seed, 5);
-    let mut cluster = Cluster::new(Arc::clone(&clock), streams, Trace::new(trace), scenario.protocol, parts, slots);
-    for part in 0..parts {
+    let mut cluster = Cluster::new(Arc::clone(&clock), streams, Trace::new(trace), scenario);
+    for part in 0..scenario.parts {
         if !chance.one_in(5) {
             cluster.ledger.begin(part, 0);
         }
@@ -189,6 +188,7 @@ impl World {
                         first_from: &|part, offset| log.first_from(part, offset),
                         range: &|part, from, to| log.range(part, from, to),
                         owned,
+                        exact: self.scenario.delivery == Delivery::ExactlyOnce,
                     };
                     found = found.and_then(|()| conduct[process].called(&call, &around));
                 }

@@ -1,6 +1,7 @@
 //! What the group has committed, and the exact account of every transaction: each record of the input counts once, with its offset.
 //!
-//! The account is that of exactly-once delivery. One of at-least-once delivery would allow a record to count more often, and nothing else.
+//! Under at-least-once delivery outputs count when they are delivered, and may do so more often than once; the account is that of offsets,
+//! which cover only records whose outputs are there.
 
 use super::log::Log;
 use crate::clock::Time;
@@ -16,6 +17,8 @@ pub(crate) struct Ledger {
     starts: Vec<BTreeSet<i64>>,
     /// Marks of hooks: process, epoch, partition.
     marks: BTreeSet<(usize, u64, Part)>,
+    /// Under at-least-once delivery: copies that are there.
+    delivered: BTreeSet<(Part, i64, u8)>,
     /// Records whose outputs are there.
     pub(crate) records: u64,
 }
@@ -30,7 +33,13 @@ pub(crate) struct Transaction<'a> {
 
 impl Ledger {
     pub(super) fn new(parts: usize) -> Self {
-        Self { committed: vec![None; parts], starts: vec![BTreeSet::new(); parts], marks: BTreeSet::new(), records: 0 }
+        Self {
+            committed: vec![None; parts],
+            starts: vec![BTreeSet::new(); parts],
+            marks: BTreeSet::new(),
+            delivered: BTreeSet::new(),
+            records: 0,
+        }
     }
 
     pub(crate) fn committed(&self, part: Part) -> Option<i64> {
@@ -47,6 +56,68 @@ impl Ledger {
 
     pub(crate) fn has_mark(&self, process: usize, epoch: u64, part: Part) -> bool {
         self.marks.contains(&(process, epoch, part))
+    }
+
+    /// Outputs are delivered, outside of any transaction.
+    pub(super) fn deliver(&mut self, process: usize, outputs: &[Output]) {
+        for output in outputs {
+            match output {
+                Output::Copy { part, offset, copy } => {
+                    self.delivered.insert((*part, *offset, *copy));
+                }
+                Output::Sum { part, offsets } => {
+                    let copies =
+                        |offset: &i64| (0..copies(*part, *offset)).map(|copy| (*part, *offset, copy)).collect::<Vec<_>>();
+                    self.delivered.extend(offsets.iter().flat_map(copies));
+                }
+                Output::Mark { part, epoch, .. } => {
+                    self.marks.insert((process, *epoch, *part));
+                }
+            }
+        }
+    }
+
+    /// Offsets are committed, outside of any transaction.
+    pub(super) fn commit(
+        &mut self,
+        offsets: &BTreeMap<Part, i64>,
+        log: &Log,
+        conduct: &Conduct,
+        now: Time,
+    ) -> Result<(), String> {
+        for (part, next) in offsets {
+            let Some(committed) = self.committed_before(*part, *next)? else { continue };
+            for record in log.range(*part, committed, *next) {
+                if !conduct.has_passed(*part, *record, now) {
+                    return Err(format!("R6: record {record} of partition {part} is committed, and was not passed in"));
+                }
+                let missing = (0..copies(*part, *record)).find(|copy| !self.delivered.contains(&(*part, *record, *copy)));
+                if let Some(copy) = missing {
+                    return Err(format!(
+                        "R6: record {record} of partition {part} is committed, and its copy {copy} is not delivered"
+                    ));
+                }
+            }
+        }
+        conduct.may_commit(offsets, |part| self.committed[part].unwrap_or(0))?;
+        for (part, next) in offsets {
+            self.records += self.committed[*part].map_or(0, |known| log.range(*part, known, *next).len() as u64);
+            self.committed[*part] = Some(*next);
+        }
+        Ok(())
+    }
+
+    /// What the group knew before this offset; none when this is where the partition starts.
+    fn committed_before(&self, part: Part, next: i64) -> Result<Option<i64>, String> {
+        match self.committed[part] {
+            Some(committed) if next < committed => {
+                Err(format!("R32: the offset of partition {part} goes back from {committed} to {next}"))
+            }
+            None if !self.starts[part].contains(&next) => {
+                Err(format!("D13: partition {part} starts at {next}, where nobody has found a start"))
+            }
+            known => Ok(known),
+        }
     }
 
     /// Whether a transaction may become visible.
@@ -98,17 +169,7 @@ impl Ledger {
         conduct: &Conduct,
         now: Time,
     ) -> Result<(), String> {
-        let Some(committed) = self.committed[part] else {
-            let known = self.starts[part].contains(&next);
-            return if known {
-                Ok(())
-            } else {
-                Err(format!("D13: partition {part} starts at {next}, where nobody has found a start"))
-            };
-        };
-        if next < committed {
-            return Err(format!("R32: the offset of partition {part} goes back from {committed} to {next}"));
-        }
+        let Some(committed) = self.committed_before(part, next)? else { return Ok(()) };
         for record in log.range(part, committed, next) {
             if !conduct.has_passed(part, *record, now) {
                 return Err(format!("R6: record {record} of partition {part} is committed, and was not passed in"));

@@ -6,7 +6,7 @@ use super::{Cluster, Due, TRANSACTION};
 use crate::clock::{Time, millis};
 use crate::record::{Output, Part};
 use std::collections::BTreeMap;
-use tidegate_core::produce::ErrorClass;
+use tidegate_core::produce::{Delivery, ErrorClass};
 
 /// The state of a transactional id.
 #[derive(Debug, Default)]
@@ -66,13 +66,15 @@ impl Cluster {
     }
 
     pub(crate) fn is_fenced(&self, slot: usize, epoch: u32) -> bool {
-        self.transactions[slot].epoch != epoch
+        self.delivery == Delivery::ExactlyOnce && self.transactions[slot].epoch != epoch
     }
 
     /// Outputs arrive.
     pub(crate) fn deliver(&mut self, slot: usize, process: usize, outputs: impl Iterator<Item = Output>) {
         let outputs: Vec<Output> = outputs.collect();
-        if !outputs.is_empty() {
+        if self.delivery == Delivery::AtLeastOnce {
+            self.ledger.deliver(process, &outputs);
+        } else if !outputs.is_empty() {
             self.open(slot, process).outputs.extend(outputs);
         }
     }
@@ -96,7 +98,15 @@ impl Cluster {
                 self.violated(format!("R31: offset {offset} of partition {part} is taken from a member that does not own it"));
             }
         }
-        self.open(slot, process).offsets.extend(offsets.iter().copied());
+        if self.delivery == Delivery::AtLeastOnce {
+            let offsets: BTreeMap<Part, i64> = offsets.iter().copied().collect();
+            let now = self.clock.now();
+            let found = self.ledger.commit(&offsets, &self.log, &self.conduct[process], now);
+            self.say(process, || format!("committed {offsets:?}"));
+            found.unwrap_or_else(|rule| self.violated(rule));
+        } else {
+            self.open(slot, process).offsets.extend(offsets.iter().copied());
+        }
         Ok(())
     }
 
