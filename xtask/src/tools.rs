@@ -59,7 +59,10 @@ pub fn ensure_wasm_target() -> Result<()> {
     let add = ["target", "add", WASM];
     runs("rustup", "--version", NO_RUSTUP)?;
     println!("installing the Rust target {WASM}, for plugins (rustup {})", add.join(" "));
-    runs_all("rustup", &add, &format!("the Rust target {WASM} is missing: rustup {}", add.join(" "))).map(drop)
+    // It says itself how far it is, and what is wrong.
+    let status = Command::new("rustup").args(add).stdin(Stdio::null()).status().context("cannot run rustup")?;
+    ensure!(status.success(), "rustup could not install the Rust target {WASM}: see above");
+    Ok(())
 }
 
 fn check_java() -> Result<()> {
