@@ -60,7 +60,7 @@ pub(super) fn conclude(outcome: &Outcome, names: &dyn Fn(PartitionId) -> TopicPa
         Outcome::Consumer { message, fenced, forbidden } => consumer(message, *fenced, *forbidden),
         Outcome::RefusedTooLong => {
             tracing::error!(
-                "the group has refused every commit for max.poll.interval.ms: are several hosts configured with different values of it?"
+                "the group has taken no commit for max.poll.interval.ms: is its coordinator up, and have all hosts the same value of it?"
             );
             Exit::Fault
         }
