@@ -302,7 +302,7 @@ fn a_commit_of_unknown_outcome_is_asked_again_and_never_aborted() {
 /// committed was run again.
 #[test]
 fn r36_an_error_behind_an_attempt_that_was_not_answered_leaves_the_outcome_open() {
-    for class in [Abortable, ErrorClass::StaleMember, ErrorClass::UnknownMember, Undeliverable] {
+    for class in [Abortable, ErrorClass::StaleMember, UnknownMember, Undeliverable] {
         let mut scene = Scene::new();
         scene.batch(1, 0, 1, &["a"]);
         scene.prepare(1);
