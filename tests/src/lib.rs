@@ -4,6 +4,7 @@
 pub mod generations;
 pub mod host;
 pub mod kafka;
+pub mod load;
 pub mod mode;
 pub mod native;
 pub mod plugins;

@@ -16,6 +16,8 @@ usage: cargo xtask TASK
   verify machine [--seeds N]          run random histories of the machine that decides, alone
   verify mutations [NAME...]          take safety steps out of a copy of the core, and see that the simulation notices
   verify controls [NAME...]           take things out of a copy of the product, and see that the tests notice
+  verify soak [--minutes N] [--rate N]
+                                      a long run with joins, stops and reloads, an exact account, and no growth
   kafka start [--nodes N] [--dir D]   start Apache Kafka on free ports of 127.0.0.1 and print its bootstrap servers
   kafka stop [--dir D]                end it and remove its data
   kafka status [--dir D]              say which nodes run

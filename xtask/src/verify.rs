@@ -8,6 +8,7 @@ mod control;
 mod copy;
 mod mutations;
 pub(crate) mod simulation;
+mod soak;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ use control::Control;
 use copy::Copy;
 
 /// What can be verified.
-const WHAT: &str = "simulation | machine | mutations [NAME...] | controls [NAME...]";
+const WHAT: &str = "simulation | machine | mutations [NAME...] | controls [NAME...] | soak [--minutes N] [--rate N]";
 
 /// Does what the words say.
 pub fn command(words: &[&str]) -> Result<()> {
@@ -34,6 +35,7 @@ pub fn command(words: &[&str]) -> Result<()> {
         ["mutations", names @ ..] => mutations::command(names),
         ["simulation", rest @ ..] => simulation::command(rest),
         ["machine", rest @ ..] => simulation::machine(rest),
+        ["soak", rest @ ..] => soak::command(rest),
         _ => bail!("usage: cargo xtask verify {WHAT}"),
     }
 }
