@@ -122,20 +122,18 @@ fn names(path: &Path, bytes: &[u8]) -> Result<Names, Error> {
     let damaged = |error: wasmparser::BinaryReaderError| Error::Damaged { path: path.to_owned(), message: error.to_string() };
     let mut names = Names::default();
     for payload in Parser::new(0).parse_all(bytes) {
-        match payload.map_err(damaged)? {
-            Payload::Version { encoding: Encoding::Component, .. } => return Err(Error::Component { path: path.to_owned() }),
-            Payload::ImportSection(section) => {
-                for import in section.into_imports() {
-                    let import = import.map_err(damaged)?;
-                    names.imports.push((import.module.to_owned(), import.name.to_owned()));
-                }
+        let payload = payload.map_err(damaged)?;
+        if let Payload::Version { encoding: Encoding::Component, .. } = payload {
+            return Err(Error::Component { path: path.to_owned() });
+        } else if let Payload::ImportSection(section) = payload {
+            for import in section.into_imports() {
+                let import = import.map_err(damaged)?;
+                names.imports.push((import.module.to_owned(), import.name.to_owned()));
             }
-            Payload::ExportSection(section) => {
-                for export in section {
-                    names.exports.push(export.map_err(damaged)?.name.to_owned());
-                }
+        } else if let Payload::ExportSection(section) = payload {
+            for export in section {
+                names.exports.push(export.map_err(damaged)?.name.to_owned());
             }
-            _ => {}
         }
     }
     Ok(names)

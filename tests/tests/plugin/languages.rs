@@ -1,6 +1,6 @@
 //! The same plugin in each language, held to the same cases: see `tests/languages/README.md`.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use crate::support::{Harness, Line, List, Live, Loaded, Made, lines_of, record};
 use tidegate::plugin::{Limits, LoadError};
@@ -10,8 +10,13 @@ use tidegate_core::record::{Epoch, Headers, RecordRef};
 
 const LANGUAGES: [&str; 3] = ["conformance", "conformance-c", "conformance-python"];
 
-/// A record's headers, by name.
-type Named<'a> = &'a [(&'a str, Option<&'a [u8]>)];
+type Bytes<'a> = Option<&'a [u8]>;
+
+/// A record's headers.
+type Named<'a> = &'a [(&'a str, Bytes<'a>)];
+
+/// Key, value, timestamp and headers of a record.
+type Case<'a> = (Bytes<'a>, Bytes<'a>, Option<i64>, Named<'a>);
 
 #[test]
 fn a_record_passes_through_as_it_is() {
@@ -20,7 +25,7 @@ fn a_record_passes_through_as_it_is() {
     let repeated: Named<'_> =
         &[("n", Some(b"1")), ("n", null), ("n", Some(b"")), ("", Some(b"\0\xff")), ("gr\u{fc}n", Some(b"2"))];
     let many = vec![("name", Some(&b"value"[..])); 300];
-    let cases: [(Option<&[u8]>, Option<&[u8]>, Option<i64>, Named<'_>); 7] = [
+    let cases: [Case<'_>; 7] = [
         (Some(b"k"), Some(b"v"), Some(1_700_000_000_000), &[]),
         (null, null, None, &[]),
         (Some(b""), Some(b""), Some(0), &[]),
@@ -189,6 +194,6 @@ fn each(config: &str, mut case: impl FnMut(&str, Live)) {
 /// One after the other: each test that found it not compiled yet would compile it, and Python takes ten seconds.
 fn load(language: &str, config: &str) -> Loaded {
     static COMPILER: Mutex<()> = Mutex::new(());
-    let _turn = COMPILER.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _turn = COMPILER.lock().unwrap_or_else(PoisonError::into_inner);
     Harness::new(language).config(config).load()
 }
