@@ -1,8 +1,8 @@
 //! What a run begins with, and what happens to it: all from the seed, known before the run begins, so that parts of it can be left out.
 
 use crate::chance::Chance;
-use crate::clock::{Time, millis};
-use crate::cluster::{Faults, Protocol};
+use crate::clock::{Time, millis, time};
+use crate::cluster::{Faults, Protocol, REBALANCE};
 use crate::plugin::{self, Front, Pipeline, Work};
 use crate::record::{PARTS, Part};
 use std::fmt;
@@ -115,6 +115,32 @@ impl Scenario {
         Self { seed, protocol, delivery, slots, parts, latest, settings, pipeline, pace, arrivals, events }
     }
 
+    /// How long a revoke may wait for its answer: the budget, the second that lanes have to come back, and a moment. Calls to a broker that
+    /// does not answer may have begun before, and last for a budget each.
+    pub(crate) fn revoke_limit(&self) -> Time {
+        let slow = |event: &Event| match event.what {
+            Happening::Freeze(_)
+            | Happening::Twin(_)
+            | Happening::BrokerDown(_)
+            | Happening::OffsetsFail(..)
+            | Happening::CommitFails(..)
+            | Happening::AbortFails(_)
+            | Happening::Undelivered => true,
+            Happening::Start
+            | Happening::Stop
+            | Happening::StopNow
+            | Happening::Kill
+            | Happening::Reload(_)
+            | Happening::Evict
+            | Happening::ConsumerFails
+            | Happening::Room(_)
+            | Happening::Plugin(_)
+            | Happening::Pace(_)
+            | Happening::Client(_) => false,
+        };
+        if self.events.iter().any(slow) { REBALANCE } else { time(self.settings.budget) + millis(1500) }
+    }
+
     /// The same with some of its events only.
     pub(crate) fn keep(&self, numbers: &[usize]) -> Self {
         let mut kept = self.clone();
@@ -130,7 +156,7 @@ fn settings(chance: &mut Chance) -> Settings {
         limit_records: chance.pick(&[5, 30, 100, 100_000]),
         budget: Duration::from_millis(chance.pick(&[900, 2000])),
         stop_timeout: Duration::from_millis(chance.pick(&[600, 1500])),
-        max_poll_interval: Duration::from_micros(crate::cluster::REBALANCE),
+        max_poll_interval: Duration::from_micros(REBALANCE),
         buffer_bytes: chance.pick(&[400, 4000, 1 << 20]),
         threads: 1 + chance.index(2),
     }

@@ -2,7 +2,7 @@
 
 use crate::chance::Chance;
 use crate::clock::{Clock, NEVER, Time, millis};
-use crate::cluster::{Cluster, REBALANCE, SESSION};
+use crate::cluster::{Cluster, SESSION};
 use crate::host::{Actor, Host, Note, Sender};
 use crate::producer;
 use crate::rules::Around;
@@ -54,6 +54,7 @@ enum Stage {
 }
 
 struct World {
+    revoke_limit: Time,
     scenario: Scenario,
     clock: Arc<Clock>,
     cluster: Rc<RefCell<Cluster>>,
@@ -88,6 +89,7 @@ fn run_to_end(scenario: &Scenario, trace: bool) -> Findings {
         }
     }
     let mut world = World {
+        revoke_limit: scenario.revoke_limit(),
         scenario: scenario.clone(),
         clock,
         cluster: Rc::new(RefCell::new(cluster)),
@@ -371,11 +373,12 @@ impl World {
             return self.stuck("liveness: records are left, though nothing goes wrong any more");
         }
         let mut found = None;
+        let limit = self.revoke_limit;
         for host in &self.hosts {
             let cluster = self.cluster.borrow();
             let awake = host.frozen_until;
             let revoke = cluster.owes_release(host.process).map(|(since, _)| since.max(awake));
-            if revoke.is_some_and(|since| at > since + REBALANCE) {
+            if revoke.is_some_and(|since| at > since + limit) {
                 found = Some("liveness: a revoke is not answered in time");
             } else if host.stop_by.is_some_and(|by| at > by.max(awake + STOP_SLACK)) {
                 found = Some("liveness: a stop takes longer than it may");
