@@ -55,6 +55,21 @@ fn t42_commits_that_meet_a_rebalance_are_made_again_and_nothing_else_is() {
     scene.assert_exact();
 }
 
+/// Partitions of which the group has committed nothing: their start is committed before the first record is read, and nothing comes twice.
+#[test]
+fn a_start_is_committed_before_its_partition_is_read() {
+    let mut scene = Scene::without_starts("alo-start", 3);
+    scene.mode = Mode::AtLeastOnce;
+    scene.produce(60);
+    let host = scene.host("{}").start();
+    scene.wait_committed();
+    assert_eq!(host.lines_of("partition starts here: the group had no offset for it").len(), 3);
+    scene.produce(60);
+    scene.wait_committed();
+    scene.stop(vec![host]);
+    scene.assert_exact();
+}
+
 /// A commit fails in the middle of a generation, here in the client: what was delivered stands and comes again, counted by the log, and
 /// offsets do not go back.
 #[test]

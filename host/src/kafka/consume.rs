@@ -87,9 +87,9 @@ impl KafkaConsumer {
     fn tell(&mut self, noted: Noted) -> Polled {
         match noted {
             Noted::Assigned(queues) => {
-                let ids = queues.iter().map(|(id, _)| *id).collect();
+                let ids: Vec<PartitionId> = queues.iter().map(|(id, _)| *id).collect();
                 self.sources.extend(queues.into_iter().map(|(id, queue)| (id, Source::new(queue))));
-                self.member.was_assigned();
+                self.member.was_assigned(&ids);
                 Polled::Assigned(ids)
             }
             Noted::Revoked(revoke) => {

@@ -10,6 +10,7 @@ use super::transaction::Fault;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use rdkafka::error::RDKafkaErrorCode as Code;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tidegate_core::consume::Fence;
@@ -23,6 +24,8 @@ const RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// How long one call waits for an answer. While a member joins, its commits wait behind that, for the slowest of the group: meanwhile the
 /// outputs of further records should be written, and an end that is given up should not be held up.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
+/// By how many times that grows while no answer comes in time: a coordinator that is always slow must not be taken for one that never answers.
+const MOST_PATIENCE: u32 = 5;
 
 type Client = BaseConsumer<GroupContext>;
 
@@ -39,6 +42,10 @@ struct State {
     joining: Option<(Instant, i32)>,
     /// A commit that was not answered in time. Another one waits for it, or the older offsets might come to stand above the newer.
     outstanding: Option<Outstanding>,
+    /// What commits left of which nobody knew in time. Whoever has rewound since must not take it back.
+    left: BTreeMap<PartitionId, Offset>,
+    /// Calls in a row that have not seen the answer to what they sent.
+    unanswered: u32,
 }
 
 struct Outstanding {
@@ -60,10 +67,12 @@ impl Member {
     }
 
     /// An assignment came. The first one behind a revoke is still of the same generation, and empty.
-    pub(super) fn was_assigned(&self) {
+    pub(super) fn was_assigned(&self, partitions: &[PartitionId]) {
         let now = self.generation();
         let mut state = self.lock();
         state.joining = state.joining.filter(|(_, left)| now <= *left);
+        // They begin where the group says, which is below that where a topic was made anew.
+        state.left.retain(|partition, _| !partitions.contains(partition));
     }
 
     /// The generation that the client is in; less than 1 without one.
@@ -83,7 +92,8 @@ impl Member {
         list: impl Fn(&[(PartitionId, Offset)]) -> TopicPartitionList,
         timeout: Duration,
     ) -> Result<(), ProducerError> {
-        let deadline = Instant::now() + timeout.min(ANSWER_PATIENCE);
+        let patience = ANSWER_PATIENCE * (self.lock().unanswered + 1).min(MOST_PATIENCE);
+        let deadline = Instant::now() + timeout.min(patience);
         loop {
             let result = self.attempt(offsets, fence, &list, deadline);
             let left = deadline.saturating_duration_since(Instant::now());
@@ -119,17 +129,20 @@ impl Member {
         if let Some(Outstanding { commit, offsets: before, .. }) = outstanding
             && self.answer(&client, commit, before.clone(), deadline)?.is_ok()
         {
-            offsets.retain(|offset| is_beyond(*offset, &before));
-            if offsets.is_empty() {
-                return Ok(());
-            }
+            self.lock().left.extend(before);
+        }
+        keep_beyond(&mut offsets, &self.lock().left);
+        if offsets.is_empty() {
+            return Ok(());
         }
         // The client sends whatever membership it has by now, which after a loss is one without these partitions.
         if fence_of(&client).as_ref() != Some(fence) {
             return Err(error(ErrorClass::StaleMember, "the group has gone on since the offsets were prepared"));
         }
         let commit = PendingCommit::send(client.client(), &list(&offsets)).map_err(told)?;
-        self.answer(&client, commit, offsets, deadline)?
+        let answer = self.answer(&client, commit, offsets, deadline)?;
+        self.lock().unanswered = 0;
+        answer
     }
 
     /// The answer to a commit; an error of its own when there is none in time.
@@ -142,7 +155,9 @@ impl Member {
     ) -> Result<Result<(), ProducerError>, ProducerError> {
         let left = deadline.saturating_duration_since(Instant::now());
         let Some(answer) = commit.wait(client.client(), left) else {
-            self.lock().outstanding = Some(Outstanding { of: Arc::downgrade(client), commit, offsets });
+            let mut state = self.lock();
+            state.outstanding = Some(Outstanding { of: Arc::downgrade(client), commit, offsets });
+            state.unanswered = state.unanswered.saturating_add(1);
             return Err(error(ErrorClass::StaleMember, "the group has not answered yet"));
         };
         Ok(answer.map_err(told))
@@ -169,9 +184,9 @@ fn fence_of(client: &Client) -> Option<Fence> {
     Some(Fence { generation: group.generation(), member_id: group.member_id() })
 }
 
-/// Whether an offset lies beyond what an earlier commit left, which must not fall.
-fn is_beyond((partition, offset): (PartitionId, Offset), before: &[(PartitionId, Offset)]) -> bool {
-    before.iter().all(|(of, left)| *of != partition || *left < offset)
+/// Drops offsets that do not lie beyond what an earlier commit left.
+fn keep_beyond(offsets: &mut Vec<(PartitionId, Offset)>, left: &BTreeMap<PartitionId, Offset>) {
+    offsets.retain(|(partition, offset)| left.get(partition).is_none_or(|left| left < offset));
 }
 
 /// What the group said of a commit.
@@ -231,10 +246,14 @@ mod tests {
     /// T43: what an earlier commit left, of which nobody had heard, is not taken back by one that was prepared later at a lower offset.
     #[test]
     fn t43_only_offsets_beyond_an_earlier_commit_are_sent() {
-        let before = [(PartitionId(0), Offset(10)), (PartitionId(1), Offset(10))];
-        let mut offsets = vec![(PartitionId(0), Offset(9)), (PartitionId(1), Offset(11)), (PartitionId(2), Offset(1))];
-        offsets.push((PartitionId(0), Offset(10)));
-        offsets.retain(|offset| is_beyond(*offset, &before));
-        assert_eq!(offsets, [(PartitionId(1), Offset(11)), (PartitionId(2), Offset(1))]);
+        let left = [0, 1, 2].map(|partition| (PartitionId(partition), Offset(10))).into();
+        let mut offsets = vec![
+            (PartitionId(0), Offset(9)),
+            (PartitionId(1), Offset(10)),
+            (PartitionId(2), Offset(11)),
+            (PartitionId(3), Offset(1)),
+        ];
+        keep_beyond(&mut offsets, &left);
+        assert_eq!(offsets, [(PartitionId(2), Offset(11)), (PartitionId(3), Offset(1))]);
     }
 }
