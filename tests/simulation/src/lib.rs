@@ -1,7 +1,7 @@
 //! Hosts made of the real driver, generation machine, lanes and writer of `tidegate-core`, over a model of Kafka, scripted plugins and a
 //! clock that is moved by hand. Every choice comes from one seed, so that whatever is found can be run again.
 //!
-//! One thread: whoever is due first acts for one step ([`world`]). Who takes how long is drawn, so that all orders come about. A call that
+//! One thread: whoever is due first acts for one step (`world`). Who takes how long is drawn, so that all orders come about. A call that
 //! takes time is made at once, and what it says is seen when its time is over.
 //!
 //! What is looked at after each step: `rules` (what a process may do), `cluster::ledger` (what a transaction may hold), and in the end
