@@ -1,6 +1,5 @@
 //! At-least-once on real Kafka, where it differs from exactly-once: commits that meet rebalances, and what comes again after a failure. What
 //! holds of both is tested in both, see `tidegate_tests::mode`.
-#![expect(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
 
 use serde_json::Value;
 use tidegate_tests::generations::{assert_never, number};

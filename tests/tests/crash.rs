@@ -1,4 +1,5 @@
 //! Crashes, freezes and impostors on real Kafka: whatever a host was at, the next one goes on exactly there.
+#![expect(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
 
 use serde_json::Value;
 use tidegate_tests::host::{Host, Pipeline, field, says};

@@ -1,5 +1,4 @@
 //! Static members on real Kafka (`group.instance.id`): a host that comes back in time gets what it had, and of two with one id one ends.
-#![expect(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
 
 use serde_json::Value;
 use tidegate_tests::generations::hooks;

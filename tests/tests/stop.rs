@@ -1,4 +1,5 @@
 //! Stops on real Kafka: by signal, in order or not.
+#![expect(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
 
 use std::time::{Duration, Instant};
 

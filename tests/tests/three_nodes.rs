@@ -1,7 +1,6 @@
 //! Three brokers, of which one at a time is gone: hosts go on, and the account is exact.
 //!
 //! One cluster serves all tests, one after the other; whoever waits for it keeps it alive, the last one ends it.
-#![expect(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
