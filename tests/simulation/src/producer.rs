@@ -44,8 +44,6 @@ pub(crate) struct SimProducer {
     polled: Time,
     /// When everything of the transaction was delivered.
     flushed: Time,
-    /// Offsets that were committed without a word. Another commit goes beyond them, or they would fall.
-    unheard: Vec<(Part, i64)>,
 }
 
 impl SimProducer {
@@ -69,7 +67,6 @@ impl SimProducer {
             failed: false,
             polled: 0,
             flushed: 0,
-            unheard: Vec::new(),
         }
     }
 
@@ -117,14 +114,18 @@ impl SimProducer {
 
     /// Offsets without a transaction, and no answer in time: the group may have taken them.
     fn commit_unheard(&mut self, offsets: &[(PartitionId, Offset)], token: Token) -> Result<(), ProducerError> {
-        let sent = parts(offsets);
-        if self.unheard.is_empty()
-            && self.chance.one_in(2)
-            && self.cluster.borrow_mut().add_offsets(self.slot, self.process, token, &sent).is_ok()
-        {
-            self.unheard = sent;
+        let sent = self.beyond_what_is_left(offsets);
+        let cluster = &mut *self.cluster.borrow_mut();
+        if !sent.is_empty() && self.chance.one_in(2) && cluster.add_offsets(self.slot, self.process, token, &sent).is_ok() {
+            cluster.clients[self.process].left.extend(sent);
         }
         Err(error(ErrorClass::StaleMember))
+    }
+
+    /// Offsets that do not take back what a commit left of which nobody has heard.
+    fn beyond_what_is_left(&self, offsets: &[(PartitionId, Offset)]) -> Vec<(Part, i64)> {
+        let left = &self.cluster.borrow().clients[self.process].left;
+        parts(offsets).into_iter().filter(|(part, offset)| left.get(part).is_none_or(|left| left < offset)).collect()
     }
 
     /// A commit that goes wrong.
@@ -236,10 +237,11 @@ impl TransactionalProducer for SimProducer {
             self.cluster.borrow_mut().say(self.process, || format!("sends offsets {offsets:?}: {class:?}"));
             return Err(error(class));
         }
-        let beyond = |(part, offset): &(Part, i64)| !self.unheard.iter().any(|(of, known)| of == part && offset <= known);
-        let sent: Vec<(Part, i64)> = parts(offsets).into_iter().filter(beyond).collect();
+        let sent = self.beyond_what_is_left(offsets);
+        if sent.is_empty() {
+            return Ok(());
+        }
         let result = self.cluster.borrow_mut().add_offsets(self.slot, self.process, *group, &sent);
-        self.unheard.clear();
         self.cluster.borrow_mut().say(self.process, || format!("sends offsets {offsets:?} as {group:?}: {result:?}"));
         result.map_err(error)
     }

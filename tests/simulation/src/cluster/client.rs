@@ -28,6 +28,8 @@ pub(crate) struct Client {
     events: VecDeque<(Time, Told)>,
     revoke: Option<Revoke>,
     pub(super) revoke_serial: u64,
+    /// What commits outside of transactions left of which nobody has heard.
+    pub(crate) left: BTreeMap<Part, i64>,
     /// Events reach it in order.
     last_due: Time,
     wake_at: Option<Time>,
@@ -263,6 +265,7 @@ impl Cluster {
                     let from = now + self.chance.between(50, 3000);
                     let client = &mut self.clients[process];
                     client.held.insert(*part, Place::Asking { from });
+                    client.left.remove(part);
                     client.poke(from);
                 }
             }
