@@ -3,7 +3,7 @@
 //!
 //! `soak MINUTES RATE REPORT`: the report is a file in JSON. The product's binary is the one that `TIDEGATE_BIN` names.
 #![expect(clippy::print_stdout, reason = "its result is for people")]
-#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a measurement stops at what it does not expect")]
+#![expect(clippy::expect_used, reason = "a measurement stops at what it does not expect")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
