@@ -235,6 +235,10 @@ impl Port for TestPort {
     }
 
     fn answer(&mut self, answer: LaneAnswer) {
+        if let LaneAnswer::Done { epoch, partition, next, .. } = answer {
+            let of = |batch: &OutputBatch| (batch.epoch, batch.partition, batch.next) == (epoch, partition, next);
+            assert!(self.batches.iter().any(of), "the driver hears of records whose outputs are not with the writer");
+        }
         self.answers.push(answer);
     }
 
