@@ -40,7 +40,8 @@ impl SimConsumer {
     /// The client goes back on its own account, when it is to.
     fn fall_back(&self, cluster: &mut Cluster, part: Part, at: i64) -> (i64, Option<ReadError>) {
         let Some((records, with_error)) = cluster.clients[self.process].faults.falls_back.take() else { return (at, None) };
-        let committed = cluster.ledger.committed(part).unwrap_or(at);
+        // Back, and never on: a member that is out of the group may stand behind what its successor has committed.
+        let committed = cluster.ledger.committed(part).map_or(at, |committed| committed.min(at));
         let behind = cluster.log.range(part, committed, at);
         let back = behind.len().checked_sub(records).map_or(committed, |index| behind[index..].first().copied().unwrap_or(at));
         cluster.say(self.process, || format!("its client goes back from {at} to {back} in partition {part}"));
