@@ -214,6 +214,8 @@ impl World {
         match self.stage {
             // It has written nothing since another process took its place.
             Stage::Stopping { .. } if self.twins.contains(&slot) && is_fenced(&outcome) => {}
+            // It had no client, and the last attempt to make one failed just now (decision D15): it owns nothing.
+            Stage::Stopping { .. } if matches!(outcome, Outcome::Consumer { fenced: false, forbidden: false, .. }) => {}
             Stage::Stopping { .. } if outcome != Outcome::Stopped => {
                 self.cluster.borrow_mut().violated(format!("a stop in order ended as {outcome:?}"));
             }
