@@ -5,10 +5,9 @@ use crate::record::{Offset, PartitionId};
 use std::time::Duration;
 
 /// What is promised of records and their outputs (DESIGN section 5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Delivery {
     /// Outputs and offsets are committed in one transaction.
-    #[default]
     ExactlyOnce,
     /// Offsets are committed when the outputs are delivered: after a failure outputs may come again (decision D18).
     AtLeastOnce,

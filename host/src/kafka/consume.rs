@@ -332,7 +332,7 @@ impl Consumer for KafkaConsumer {
 
     fn group(&self) -> Option<(Fence, GroupMetadata)> {
         let metadata = GroupMetadata::of(self.client.as_ref()?.client())?;
-        Some((Fence { generation: metadata.generation(), member_id: metadata.member_id() }, metadata))
+        Some((metadata.fence(), metadata))
     }
 
     fn name(&self, partition: PartitionId) -> TopicPartition {

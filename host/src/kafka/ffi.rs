@@ -16,6 +16,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
 use std::slice;
 use std::time::Duration;
+use tidegate_core::consume::Fence;
 use tidegate_core::record::HeaderRef;
 
 /// A context that owns the descriptor which its client's queues write to.
@@ -186,12 +187,17 @@ impl GroupMetadata {
         NonNull::new(unsafe { sys::rd_kafka_consumer_group_metadata(client.native_ptr()) }).map(Self)
     }
 
-    pub(super) fn generation(&self) -> i32 {
+    /// The membership that it stands for.
+    pub(super) fn fence(&self) -> Fence {
+        Fence { generation: self.generation(), member_id: self.member_id() }
+    }
+
+    fn generation(&self) -> i32 {
         // SAFETY: the pointer is ours and not null.
         unsafe { sys::rd_kafka_consumer_group_metadata_generation_id(self.0.as_ptr()) }
     }
 
-    pub(super) fn member_id(&self) -> String {
+    fn member_id(&self) -> String {
         // SAFETY: the pointer is ours and not null; the text is copied.
         unsafe { text(sys::rd_kafka_consumer_group_metadata_member_id(self.0.as_ptr())) }
     }

@@ -180,8 +180,7 @@ fn error(class: ErrorClass, message: &str) -> ProducerError {
 
 /// The membership that the client would commit under now.
 fn fence_of(client: &Client) -> Option<Fence> {
-    let group = GroupMetadata::of(client.client())?;
-    Some(Fence { generation: group.generation(), member_id: group.member_id() })
+    Some(GroupMetadata::of(client.client())?.fence())
 }
 
 /// Drops offsets that do not lie beyond what an earlier commit left.

@@ -329,7 +329,7 @@ impl TransactionalProducer for KafkaProducer {
     ) -> Result<(), ProducerError> {
         if !self.is_transactional() {
             self.offsets = offsets.to_vec();
-            self.fence = Fence { generation: group.generation(), member_id: group.member_id() };
+            self.fence = group.fence();
             return Ok(());
         }
         let client = self.client()?;
