@@ -1,8 +1,9 @@
 //! `cargo xtask bench`: builds what is measured, starts a Kafka for it, and runs `xtask/bench`.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use crate::kafka::{Temporary, Tuning};
+use crate::options;
 use crate::run::Interrupt;
 use crate::tools::{self, WASM};
 use crate::workspace::{self, Metadata};
@@ -16,35 +17,13 @@ const ROUNDS: &str = "3";
 /// Measures; the table goes to standard output, and with every single run as JSON to `target/bench/bench.json`.
 pub fn command(words: &[&str]) -> Result<()> {
     let (mut rounds, mut records, mut only) = (ROUNDS, RECORDS, ALL);
-    let mut rest = words;
-    loop {
-        rest = match rest {
-            [] => break,
-            ["--rounds", value, more @ ..] => {
-                rounds = value;
-                more
-            }
-            ["--records", value, more @ ..] => {
-                records = value;
-                more
-            }
-            ["--only", value, more @ ..] => {
-                only = value;
-                more
-            }
-            [other, ..] => bail!("unknown argument {other}: cargo xtask bench [--rounds R] [--records N] [--only {ALL}]"),
-        };
-    }
+    let usage = format!("cargo xtask bench [--rounds R] [--records N] [--only {ALL}]");
+    options::read(words, &mut [("--rounds", &mut rounds), ("--records", &mut records), ("--only", &mut only)], &usage)?;
     let interrupt = Interrupt::listen()?;
     tools::ensure_wasm_target()?;
     let root = workspace::root()?;
-    let build = |arguments: &[&str]| {
-        let status = interrupt.run(workspace::cargo().args(arguments).current_dir(&root))?;
-        ensure!(status.success(), "cargo {} failed", arguments.join(" "));
-        Ok(())
-    };
-    build(&["build", "--release", "--package", "tidegate", "--package", "bench"])?;
-    build(&["build", "--target", WASM, "--profile", "plugin", "--package", "uppercase"])?;
+    workspace::build(&interrupt, &root, &["build", "--release", "--package", "tidegate", "--package", "bench"])?;
+    workspace::build(&interrupt, &root, &["build", "--target", WASM, "--profile", "plugin", "--package", "uppercase"])?;
     let target = Metadata::read()?.target()?;
     let kafka = Temporary::start(&root.join("target/kafka-bench"), Tuning::Load)?;
     let folder = root.join("target/bench");

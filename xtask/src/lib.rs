@@ -9,6 +9,7 @@ pub mod bench;
 pub mod demo;
 pub mod kafka;
 pub mod languages;
+pub mod options;
 pub mod run;
 pub mod test;
 pub mod tools;

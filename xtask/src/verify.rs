@@ -52,8 +52,7 @@ fn controls(names: &[&str]) -> Result<()> {
     let target = metadata.target()?;
     // What is built here the copy begins with.
     for arguments in [metadata.build_components(), build(&controls)] {
-        let status = interrupt.run(workspace::cargo().args(&arguments).current_dir(&root))?;
-        ensure!(status.success(), "cargo {} failed", arguments.join(" "));
+        workspace::build(&interrupt, &root, &arguments)?;
     }
     let (bootstrap, _kafka) = kafka(&root)?;
     let bench = Bench { interrupt, plugins: metadata.plugins()?, bootstrap, copy: Copy::make(&root, &target)? };

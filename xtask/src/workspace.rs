@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use crate::run::Interrupt;
 use crate::tools::WASM;
 
 /// Folder of the workspace's `Cargo.toml`.
@@ -34,6 +35,14 @@ pub fn cache() -> Result<PathBuf> {
 #[must_use]
 pub fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Runs cargo in the workspace. That it fails is an error.
+pub fn build(interrupt: &Interrupt, root: &Path, arguments: &[impl AsRef<str>]) -> Result<()> {
+    let words: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
+    let status = interrupt.run(cargo().args(&words).current_dir(root))?;
+    ensure!(status.success(), "cargo {} failed", words.join(" "));
+    Ok(())
 }
 
 /// What cargo knows of the workspace.

@@ -142,7 +142,6 @@ impl Soak {
 
     fn end(mut self) -> Findings {
         let fed = self.feed.stop();
-        // A host that waits for its lines keeps them all: they are looked at once, here.
         eventually("everything that was fed has come out", || (self.watch.account().distinct >= fed).then_some(()));
         wait_committed_to_end(&self.kafka, &self.group, &self.input);
         self.first.signal("TERM");
