@@ -217,7 +217,9 @@ impl Generation {
     fn is_stale(&self, event: &Event) -> bool {
         let (current, given_up) = match &self.phase {
             Phase::Aborting(aborting) => (None, Some(aborting.epoch)),
-            Phase::Running | Phase::Ending(_) | Phase::Finished => (Some(self.epoch), None),
+            Phase::Running | Phase::Ending(_) => (Some(self.epoch), None),
+            // A stop that waits no longer leaves lanes and writer at work for a generation that is given up.
+            Phase::Finished => (None, None),
         };
         match event {
             Event::Done { epoch, .. }

@@ -209,3 +209,25 @@ fn d4_neither_a_stop_nor_a_second_one_waits_for_an_abort_that_hangs() {
         assert_eq!(world.outcome, Some(Outcome::StoppedUncommitted));
     }
 }
+
+/// Whoever answers after that is not listened to: what was given up is not done, and nothing more of it is committed.
+#[test]
+fn d4_after_a_stop_that_waits_no_longer_nothing_counts() {
+    let mut world = holding(AnyTime, &[0], 5);
+    world.event(Event::StopNow);
+    world.pass_time(seconds(2));
+    assert_eq!(world.outcome, Some(Outcome::StoppedUncommitted));
+    world.lane_done(id(0));
+    assert_eq!(world.machine.marks(id(0)), Some((Offset(0), Offset(0), Offset(0))), "the record was given up");
+
+    let mut world = World::new(AnyTime);
+    world.without_offset.insert(id(0), 5);
+    world.assign(&[0]);
+    assert_eq!(world.fetch(0, 9), 0, "the client says that there is no offset");
+    world.start_found();
+    world.event(Event::Stop);
+    world.pass_time(seconds(9));
+    assert_eq!(world.outcome, Some(Outcome::StoppedUncommitted), "the writer prepares, and does not answer");
+    world.writer_finishes();
+    assert_eq!(commits(&world), 0, "no commit after the end");
+}
