@@ -38,7 +38,7 @@ impl Scene {
     /// The configuration of hosts with a script. It names a plugin, which is not looked at.
     #[must_use]
     pub fn scripted(&self) -> Pipeline {
-        Pipeline::new(&self.kafka, &self.group, &self.input, &self.output, Path::new("scripted"))
+        self.mode.apply(Pipeline::new(&self.kafka, &self.group, &self.input, &self.output, Path::new("scripted")))
     }
 }
 

@@ -30,9 +30,14 @@ fn wait_goes_on(journal: &Journal, host: &'static str, place: usize, partitions:
     });
 }
 
-/// Stops the hosts one after the other, each when the group has settled, has another do the rest, and compares what came out with what went
-/// in. Gives what hooks put out.
+/// Stops the hosts as [`stop_and_do_the_rest`] does, and compares what came out with what went in. Gives what hooks put out.
 fn finish(scene: &Scene, journal: &Journal, hosts: Vec<NativeHost>) -> Vec<Hook> {
+    stop_and_do_the_rest(scene, journal, hosts);
+    hooks(&scene.assert_exact())
+}
+
+/// Stops the hosts one after the other, each when the group has settled, and has another do what is left.
+fn stop_and_do_the_rest(scene: &Scene, journal: &Journal, hosts: Vec<NativeHost>) {
     let mut left = hosts.len();
     for host in hosts {
         scene.kafka.wait_for_members(&scene.group, &scene.input, left);
@@ -42,5 +47,4 @@ fn finish(scene: &Scene, journal: &Journal, hosts: Vec<NativeHost>) -> Vec<Hook>
     let last = NativeHost::start("last", &scene.scripted(), Script::default(), journal);
     scene.wait_committed();
     last.stop();
-    hooks(&scene.assert_exact())
 }

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use tidegate_core::generation::Outcome;
+use tidegate_tests::mode::Mode;
 use tidegate_tests::native::{Call, Gate, Journal, NativeHost, Script};
 use tidegate_tests::scene::Scene;
 
 use crate::history::History;
-use crate::{finish, wait_goes_on, wait_passed};
+use crate::{finish, stop_and_do_the_rest, wait_goes_on, wait_passed};
 
 /// Stop-timeout and a second, and two more for a machine that is busy.
 const IN_TIME: Duration = Duration::from_secs(6);
@@ -122,7 +123,17 @@ fn t16_a_call_that_can_not_be_ended_holds_up_the_next_generation_and_not_the_rel
 /// Decision D15: the client can't go on. Everything is given up as lost, without a hook, and a new client gets the partitions again.
 #[test]
 fn d15_a_consumer_that_fails_for_good_is_replaced_and_everything_is_done_anew() {
-    let mut scene = Scene::new("n15", 4);
+    client_fails(Mode::Cooperative);
+}
+
+/// The same without a transaction: what was written stands, and comes again.
+#[test]
+fn d15_at_least_once_a_consumer_that_fails_for_good_is_replaced_and_nothing_is_lost() {
+    client_fails(Mode::AtLeastOnce);
+}
+
+fn client_fails(mode: Mode) {
+    let mut scene = Scene::in_mode(mode, "n15", 4);
     let (journal, fault) = (Journal::default(), Gate::closed());
     let pipeline = scene.scripted().line("commit-interval: 1m");
     let script = Script { failing_polls: Some(fault.clone()), ..Script::default() };
@@ -134,7 +145,8 @@ fn d15_a_consumer_that_fails_for_good_is_replaced_and_everything_is_done_anew() 
     let joined = journal.wait_for("another is made", failed, "host", |call| *call == Call::Rejoined);
     journal.wait_for("partitions come again", joined, "host", |call| matches!(call, Call::Assigned(ids) if ids.len() == 4));
     wait_goes_on(&journal, "host", joined, 4);
-    finish(&scene, &journal, vec![host]);
+    stop_and_do_the_rest(&scene, &journal, vec![host]);
+    scene.assert_complete(100);
 
     let history = History::of(&journal, "host");
     let (passed, generations) = history.passed(0, failed);
