@@ -16,11 +16,11 @@ pub use host::{Parts, run as run_parts};
 pub use inbox::Inbox;
 pub use plugins::Plugins;
 
-use crate::cli::{App, Checked, Problem};
+use crate::cli::{App, Checked, Finding, Problem};
 use crate::config::Config;
 use crate::exit::Exit;
 use crate::kafka::{KafkaConsumer, KafkaProducer};
-use crate::plugin::{Engine, LoadError, Settings as EngineSettings};
+use crate::plugin::{Engine, Settings as EngineSettings};
 use crate::signals::{Listener, Request};
 use std::sync::{Arc, OnceLock};
 use tidegate_core::driver::Answer;
@@ -52,19 +52,31 @@ where
     C: tidegate_core::consume::Consumer,
     P: tidegate_core::produce::TransactionalProducer<Group = C::Group> + Send + 'static,
 {
-    assemble(config, wrap_consumer, wrap_producer).unwrap_or_else(|problems| {
-        for problem in &problems {
-            tracing::error!("{}", problem.message);
+    assemble(config, wrap_consumer, wrap_producer).unwrap_or_else(|findings| {
+        for finding in &findings {
+            tell(config, finding);
         }
-        problems.first().map_or(Exit::Fault, |problem| problem.exit)
+        findings.first().map_or(Exit::Fault, |finding| finding.problem.exit)
     })
+}
+
+/// Says what keeps a pipeline from running, and where in its file that stands.
+fn tell(config: &Config, finding: &Finding) {
+    let message = &finding.problem.message;
+    match finding.at(config) {
+        Some(at) => {
+            let (file, key) = (config.file.display(), finding.key.as_str());
+            tracing::error!(%file, line = at.line, column = at.column, key, "{message}");
+        }
+        None => tracing::error!("{message}"),
+    }
 }
 
 fn assemble<C, P>(
     config: &Config,
     wrap_consumer: impl FnOnce(KafkaConsumer) -> C,
     wrap_producer: impl FnOnce(KafkaProducer) -> P,
-) -> Result<Exit, Vec<Problem>>
+) -> Result<Exit, Vec<Finding>>
 where
     C: tidegate_core::consume::Consumer,
     P: tidegate_core::produce::TransactionalProducer<Group = C::Group> + Send + 'static,
@@ -76,13 +88,13 @@ where
     let cancel = Arc::new(Cancel::default());
     let topics = Arc::new(topics(config));
     let plugins = load_plugins(config, &topics, &cancel)?;
-    let Ready { parts, names, identity } = connect(config, plugins.chain(), cancel).map_err(|problem| vec![problem])?;
+    let Ready { parts, names, identity } = connect(config, plugins.chain(), cancel)?;
     let inbox = parts.inbox.clone();
-    let watcher = plugins::watch(plugins, inbox.clone()).map_err(|error| vec![refused(&error)])?;
+    let watcher = plugins::watch(plugins, inbox.clone()).map_err(|error| vec![refused(&error).into()])?;
     drop(running.set(Running { inbox, watcher }));
     let transactional_id = identity.transactional_id(&config.input.group);
     tracing::info!(pipeline = config.name, group = config.input.group, transactional_id, "running");
-    let outcome = run_parts(parts.wrapped(wrap_consumer, wrap_producer)).map_err(|error| vec![refused(&error)])?;
+    let outcome = run_parts(parts.wrapped(wrap_consumer, wrap_producer)).map_err(|error| vec![refused(&error).into()])?;
     drop(identity);
     // Whoever looks after the plugins may be compiling one: the process ends around it.
     std::mem::forget(running);
@@ -93,10 +105,9 @@ fn topics(config: &Config) -> Topics {
     Topics::new(config.output.topic.as_deref(), &config.output.topics)
 }
 
-fn load_plugins(config: &Config, topics: &Arc<Topics>, cancel: &Arc<Cancel>) -> Result<Plugins, Vec<Problem>> {
-    let engine = engine(config, cancel).map_err(|problem| vec![problem])?;
-    let problem = |(_, error): (usize, LoadError)| Problem { message: error.to_string(), exit: Exit::Plugin };
-    Plugins::load(config, &engine, topics).map_err(|errors| errors.into_iter().map(problem).collect())
+fn load_plugins(config: &Config, topics: &Arc<Topics>, cancel: &Arc<Cancel>) -> Result<Plugins, Vec<Finding>> {
+    let engine = engine(config, cancel).map_err(|problem| vec![problem.into()])?;
+    Plugins::load(config, &engine, topics).map_err(|errors| errors.iter().map(check::plugin).collect())
 }
 
 fn engine(config: &Config, cancel: &Arc<Cancel>) -> Result<Engine, Problem> {
@@ -110,7 +121,7 @@ struct Running {
     watcher: crate::watch::Watcher,
 }
 
-fn signals(running: Arc<OnceLock<Running>>) -> Result<Listener, Vec<Problem>> {
+fn signals(running: Arc<OnceLock<Running>>) -> Result<Listener, Vec<Finding>> {
     let listener = Listener::start(move |request| match (running.get(), request) {
         (Some(Running { inbox, .. }), Request::Stop) => {
             tracing::info!("asked to stop: draining; a second signal gives up what is open");
@@ -128,7 +139,7 @@ fn signals(running: Arc<OnceLock<Running>>) -> Result<Listener, Vec<Problem>> {
         }
         (None, Request::Reload) => {}
     });
-    listener.map_err(|error| vec![refused(&error)])
+    listener.map_err(|error| vec![refused(&error).into()])
 }
 
 fn refused(error: &dyn std::error::Error) -> Problem {

@@ -5,7 +5,7 @@ mod componentize;
 mod inspect;
 mod run;
 
-use crate::config::{Config, Faults, schema};
+use crate::config::{Config, Faults, Position, schema};
 use crate::exit::Exit;
 use crate::kafka::Cluster;
 use crate::observe::{self, Format};
@@ -43,6 +43,19 @@ pub struct Finding {
     pub key: String,
     /// What is wrong.
     pub problem: Problem,
+}
+
+impl From<Problem> for Finding {
+    fn from(problem: Problem) -> Self {
+        Self { key: String::new(), problem }
+    }
+}
+
+impl Finding {
+    /// Where it stands; none when it belongs to no key.
+    pub fn at(&self, config: &Config) -> Option<Position> {
+        (!self.key.is_empty()).then(|| config.places.of(&self.key))
+    }
 }
 
 /// Something beyond the configuration file that is wrong.

@@ -30,7 +30,7 @@ pub use names::Names;
 pub use produce::{KafkaProducer, Nudge};
 pub use settings::{KafkaSettings, fetch_bytes_per_partition};
 pub use start::{KafkaStarts, StartFound};
-pub use topics::{Cluster, StartCheckError, TopicFault, check_cluster, survey};
+pub use topics::{Cluster, StartCheckError, TopicFault, survey};
 pub use wake::Waker;
 
 /// A client that could not be made.

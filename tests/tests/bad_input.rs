@@ -100,9 +100,12 @@ fn what_a_shell_or_another_client_would_take_is_refused_with_what_to_write() {
 fn a_file_that_is_no_plugin_is_refused_with_what_it_is() {
     let folder = tempfile::tempdir().unwrap();
     for (name, path, says) in wrong_plugins(&folder) {
-        let (code, said) = run_text(&offline(&path).yaml());
+        let text = offline(&path).yaml();
+        let line = text.lines().position(|line| line.contains("plugin: ")).unwrap() + 1;
+        let (code, said) = run_text(&text);
         assert_eq!(code, 66, "{name}: {said}");
-        assert_says(&said, &[path.to_str().unwrap(), says]);
+        let place = [format!("line={line}"), "transforms[0].plugin".to_owned(), "pipeline.yaml".to_owned()];
+        assert_says(&said, &[path.to_str().unwrap(), says, &place[0], &place[1], &place[2]]);
         assert_eq!(said.matches("ERROR").count(), 2, "one error, and the end: {name}: {said}");
     }
 }
@@ -202,7 +205,7 @@ fn topics_that_do_not_exist_are_named() {
     let (input, output) = (unique("no-input"), unique("no-output"));
     let (code, said) = run_text(&Pipeline::new(&kafka, &unique("missing"), &input, &output, &plugin("misbehave")).yaml());
     assert_eq!(code, 78, "{said}");
-    assert_says(&said, &[&input, &output, "create it, or correct the configuration"]);
+    assert_says(&said, &[&input, &output, "create it, or correct the configuration", "input.topics[0]", "output.topic", "line="]);
     assert!(kafka.partitions(&input).is_empty());
 }
 

@@ -23,50 +23,53 @@ pub(super) fn check(config: &Config, connect: bool) -> Checked {
 fn plugins(config: &Config) -> Vec<Finding> {
     let engine = match engine(config, &Arc::default()) {
         Ok(engine) => engine,
-        Err(problem) => return vec![Finding { key: String::new(), problem }],
+        Err(problem) => return vec![problem.into()],
     };
     let faults = Plugins::load(config, &engine, &Arc::new(topics(config))).err().unwrap_or_default();
-    let finding = |(index, error): (usize, LoadError)| {
-        let key = match &error {
-            LoadError::Refused { .. } => "config",
-            LoadError::TooLarge { .. } => "limits.component-size",
-            LoadError::Missing { .. }
-            | LoadError::Folder { .. }
-            | LoadError::Unreadable { .. }
-            | LoadError::Empty { .. }
-            | LoadError::Text { .. }
-            | LoadError::Native { .. }
-            | LoadError::NotWasm { .. }
-            | LoadError::Cut { .. }
-            | LoadError::CoreModule { .. }
-            | LoadError::Invalid { .. }
-            | LoadError::OtherWorld { .. }
-            | LoadError::OtherContract { .. }
-            | LoadError::UnknownImports { .. }
-            | LoadError::OtherTypes { .. }
-            | LoadError::Probe { .. } => "plugin",
-        };
-        Finding { key: format!("transforms[{index}].{key}"), problem: Problem { message: error.to_string(), exit: Exit::Plugin } }
+    faults.iter().map(plugin).collect()
+}
+
+/// What is wrong with the plugin of a transform, by the place of that in the chain.
+pub(super) fn plugin((index, error): &(usize, LoadError)) -> Finding {
+    let key = match error {
+        LoadError::Refused { .. } => "config",
+        LoadError::TooLarge { .. } => "limits.component-size",
+        LoadError::Missing { .. }
+        | LoadError::Folder { .. }
+        | LoadError::Unreadable { .. }
+        | LoadError::Empty { .. }
+        | LoadError::Text { .. }
+        | LoadError::Native { .. }
+        | LoadError::NotWasm { .. }
+        | LoadError::Cut { .. }
+        | LoadError::CoreModule { .. }
+        | LoadError::Invalid { .. }
+        | LoadError::OtherWorld { .. }
+        | LoadError::OtherContract { .. }
+        | LoadError::UnknownImports { .. }
+        | LoadError::OtherTypes { .. }
+        | LoadError::Probe { .. } => "plugin",
     };
-    faults.into_iter().map(finding).collect()
+    Finding { key: format!("transforms[{index}].{key}"), problem: Problem { message: error.to_string(), exit: Exit::Plugin } }
 }
 
 fn brokers(config: &Config, checked: &mut Checked) {
     let settings = kafka_settings(config, &format!("{}-check", config.input.group));
     tracing::info!(brokers = config.kafka.brokers.join(","), "asking the brokers");
     match survey(&settings, topics(config).names(), START_PATIENCE) {
-        Err(error) => checked.findings.push(Finding { key: "kafka.brokers".to_owned(), problem: unusable(&error) }),
+        Err(error) => checked.findings.push(unusable(&error)),
         Ok((cluster, faults)) => {
             checked.findings.extend(faults.iter().map(|fault| topic(config, fault)));
             if let Err(problem) = allows_transactions(config, &cluster) {
-                checked.findings.push(Finding { key: String::new(), problem });
+                checked.findings.push(problem.into());
             }
             checked.cluster = Some(cluster);
         }
     }
 }
 
-fn topic(config: &Config, fault: &TopicFault) -> Finding {
+/// What is wrong with a topic that the configuration names.
+pub(super) fn topic(config: &Config, fault: &TopicFault) -> Finding {
     let name = &fault.topic;
     let problem = match &fault.forbidden {
         Some(reason) => Problem { message: format!("Kafka forbids the topic {name}: {reason}"), exit: Exit::Forbidden },

@@ -3,14 +3,14 @@
 use super::host::Parts;
 use super::inbox::Inbox;
 use super::outcome;
-use super::{refused, topics};
-use crate::cli::Problem;
+use super::{check, refused, topics};
+use crate::cli::{Finding, Problem};
 use crate::config::{Config, show_duration};
 use crate::exit::Exit;
 use crate::identity::Identity;
 use crate::kafka::{
-    Cluster, GoneTopics, KafkaConsumer, KafkaProducer, KafkaSettings, KafkaStarts, Member, Names, StartCheckError, check_cluster,
-    fetch_bytes_per_partition,
+    Cluster, GoneTopics, KafkaConsumer, KafkaProducer, KafkaSettings, KafkaStarts, Member, Names, StartCheckError,
+    fetch_bytes_per_partition, survey,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,10 +38,10 @@ pub struct Ready {
 /// Connects a host that does to records what `chain` says. `cancel` is what the transforms of the chain look at.
 ///
 /// # Errors
-/// What is wrong, with the exit code that says so.
-pub fn connect(config: &Config, chain: Arc<Chain>, cancel: Arc<Cancel>) -> Result<Ready, Problem> {
+/// All that is wrong, each with the exit code that says so.
+pub fn connect(config: &Config, chain: Arc<Chain>, cancel: Arc<Cancel>) -> Result<Ready, Vec<Finding>> {
     let cluster = check_brokers(config)?;
-    let identity = identity(config)?;
+    let identity = identity(config).map_err(|problem| vec![problem.into()])?;
     let mut settings = kafka_settings(config, &identity.transactional_id(&config.input.group));
     settings.fetch_bytes = fetch_bytes_per_partition(half_the_buffer(config), cluster.inputs.len());
     let names = Arc::new(Names::default());
@@ -49,12 +49,12 @@ pub fn connect(config: &Config, chain: Arc<Chain>, cancel: Arc<Cancel>) -> Resul
     let member = Arc::new(Member::default());
     let producer =
         KafkaProducer::new(&settings, Arc::new(topics(config)), Arc::clone(&names), Arc::clone(&member), START_PATIENCE)
-            .map_err(|error| outcome::producer(&error))?;
+            .map_err(|error| vec![outcome::producer(&error).into()])?;
     let nudge = producer.nudge();
-    let consumer = KafkaConsumer::new(&settings, Arc::clone(&names), member).map_err(|error| refused(&error))?;
+    let consumer = KafkaConsumer::new(&settings, Arc::clone(&names), member).map_err(|error| vec![refused(&error).into()])?;
     let waker = consumer.waker();
     let inbox = Inbox::new(move || waker.wake());
-    let starts = starts(config, &settings, cluster, consumer.gone_topics(), &inbox)?;
+    let starts = starts(config, &settings, cluster, consumer.gone_topics(), &inbox).map_err(|problem| vec![problem.into()])?;
     let parts = Parts {
         consumer,
         producer,
@@ -76,13 +76,13 @@ pub fn connect(config: &Config, chain: Arc<Chain>, cancel: Arc<Cancel>) -> Resul
 }
 
 /// Asks the brokers for what a run needs of them.
-fn check_brokers(config: &Config) -> Result<Cluster, Problem> {
+fn check_brokers(config: &Config) -> Result<Cluster, Vec<Finding>> {
     let settings = kafka_settings(config, &format!("{}-check", config.input.group));
-    let outputs = topics(config);
     tracing::info!(brokers = config.kafka.brokers.join(","), "asking the brokers");
-    let cluster = check_cluster(&settings, outputs.names(), START_PATIENCE).map_err(|error| unusable(&error))?;
-    allows_transactions(config, &cluster)?;
-    Ok(cluster)
+    let (cluster, faults) = survey(&settings, topics(config).names(), START_PATIENCE).map_err(|error| vec![unusable(&error)])?;
+    let mut findings: Vec<Finding> = faults.iter().map(|fault| check::topic(config, fault)).collect();
+    findings.extend(allows_transactions(config, &cluster).err().map(Finding::from));
+    if findings.is_empty() { Ok(cluster) } else { Err(findings) }
 }
 
 /// Whether the brokers allow transactions that are as long as the pipeline's may be.
@@ -155,13 +155,14 @@ fn starts(
     KafkaStarts::new(settings, config.input.start, cluster.inputs, gone, tell).map_err(|error| refused(&error))
 }
 
-pub(super) fn unusable(error: &StartCheckError) -> Problem {
+/// Why the brokers could not be asked.
+pub(super) fn unusable(error: &StartCheckError) -> Finding {
     let exit = match error {
         StartCheckError::Unreachable { .. } => Exit::Unreachable,
-        StartCheckError::MissingTopics { .. } | StartCheckError::Settings(_) => Exit::Configuration,
+        StartCheckError::Settings(_) => Exit::Configuration,
         StartCheckError::Forbidden { .. } => Exit::Forbidden,
     };
-    Problem { message: error.to_string(), exit }
+    Finding { key: "kafka.brokers".to_owned(), problem: Problem { message: error.to_string(), exit } }
 }
 
 /// One budget for all records that were fetched and not passed in (decision D14): half of it is what the client holds ready, half what was

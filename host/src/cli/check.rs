@@ -51,16 +51,12 @@ fn tell(file: &Path, config: &Config, findings: &[Finding], format: Format) {
     for finding in findings {
         match format {
             Format::Text => {
-                let place = if finding.key.is_empty() {
-                    String::new()
-                } else {
-                    let at = config.places.of(&finding.key);
-                    format!(":{}:{}: {}", at.line, at.column, finding.key)
-                };
+                let place =
+                    finding.at(config).map_or_else(String::new, |at| format!(":{}:{}: {}", at.line, at.column, finding.key));
                 say(&mut io::stderr(), &format!("{}{place}: {}", file.display(), finding.problem.message));
             }
             Format::Json => {
-                let at = if finding.key.is_empty() { None } else { Some(config.places.of(&finding.key)) };
+                let at = finding.at(config);
                 let (line, column) = (at.map(|at| at.line), at.map(|at| at.column));
                 let (key, problem) = (finding.key.as_str(), finding.problem.message.as_str());
                 tracing::error!(file = %file.display(), line, column, key, problem, code = finding.problem.exit.code(), "check failed");

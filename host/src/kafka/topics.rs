@@ -46,12 +46,6 @@ pub enum StartCheckError {
         /// What the client said last.
         reason: String,
     },
-    /// Topics that do not exist. Exit code 78.
-    #[error("Kafka has no topic {}; create it, or correct the configuration", topics.join(", "))]
-    MissingTopics {
-        /// Their names.
-        topics: Vec<String>,
-    },
     /// The broker forbids it. Exit code 77.
     #[error("Kafka forbids {what}: {reason}")]
     Forbidden {
@@ -105,24 +99,8 @@ impl ClientContext for Heard {
 
 impl ConsumerContext for Heard {}
 
-/// Asks the cluster for the input topics of `settings` and for `outputs`, until `timeout` has passed.
-///
-/// # Errors
-/// [`StartCheckError`], which names every missing topic at once.
-pub fn check_cluster(settings: &KafkaSettings, outputs: &[Arc<str>], timeout: Duration) -> Result<Cluster, StartCheckError> {
-    let (cluster, faults) = survey(settings, outputs, timeout)?;
-    for fault in &faults {
-        if let Some(reason) = &fault.forbidden {
-            return Err(StartCheckError::Forbidden { what: format!("the topic {}", fault.topic), reason: reason.clone() });
-        }
-    }
-    if faults.is_empty() {
-        return Ok(cluster);
-    }
-    Err(StartCheckError::MissingTopics { topics: faults.into_iter().map(|fault| fault.topic).collect() })
-}
-
-/// As [`check_cluster`], and a topic that can't be used is told beside what else was found.
+/// Asks the cluster for the input topics of `settings` and for `outputs`, until `timeout` has passed. Topics that can't be used are told
+/// beside what else was found, all of them.
 ///
 /// # Errors
 /// [`StartCheckError`], when nothing at all could be found out.

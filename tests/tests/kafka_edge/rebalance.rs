@@ -21,6 +21,8 @@ fn joins_and_leaves(properties: &[(&str, &str)]) {
     let stays = settings(properties);
     std::thread::scope(|scope| {
         scope.spawn(|| Member::new(&stays, &output, Arc::clone(&seen)).run(&stop));
+        // Whoever joins a group that nobody has anything of takes nothing from anybody.
+        until(|| (seen.assigns.load(Ordering::Relaxed) >= 1).then_some(()));
         for _ in 0..3 {
             let (leave, guest) = (AtomicBool::new(false), settings(properties));
             std::thread::scope(|inner| {

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use tidegate::config::Start;
-use tidegate::kafka::{KafkaProducer, KafkaStarts, Names, StartCheckError, StartFound, check_cluster};
+use tidegate::kafka::{KafkaProducer, KafkaStarts, Names, StartCheckError, StartFound, survey};
 use tidegate_core::output::{OutputRef, Topics};
 use tidegate_core::produce::{ErrorClass, TransactionalProducer};
 use tidegate_core::record::{Offset, TopicPartition};
@@ -65,13 +65,14 @@ fn a_committed_offset_stands_above_the_start() {
 fn the_check_knows_topics_and_names_every_missing_one() {
     let input = topic("in", 3, &[]);
     let mut wanted = settings(&input, "check", &[]);
-    let cluster = check_cluster(&wanted, &[input.as_str().into()], LONG).unwrap();
+    let (cluster, faults) = survey(&wanted, &[input.as_str().into()], LONG).unwrap();
+    assert_eq!(faults, []);
     assert_eq!(cluster.topics[&input], 3);
     assert_eq!(cluster.inputs.len(), 3);
     assert_eq!(cluster.max_transaction_timeout, Some(Duration::from_mins(15)), "the broker's default");
     wanted.topics.push("no-input".into());
-    let error = check_cluster(&wanted, &["no-output".into()], LONG).unwrap_err();
-    assert!(matches!(&error, StartCheckError::MissingTopics { topics } if topics == &["no-input", "no-output"]), "{error}");
+    let (_, faults) = survey(&wanted, &["no-output".into()], LONG).unwrap();
+    assert_eq!(faults.iter().map(|fault| fault.topic.as_str()).collect::<Vec<_>>(), ["no-input", "no-output"]);
 }
 
 #[test]
@@ -79,7 +80,7 @@ fn the_check_says_when_no_broker_answers() {
     let mut wanted = settings("in", "check", &[]);
     wanted.brokers = vec!["127.0.0.1:1".into()];
     assert_ne!(wanted.brokers, [brokers()]);
-    let error = check_cluster(&wanted, &[], Duration::from_secs(3)).unwrap_err();
+    let error = survey(&wanted, &[], Duration::from_secs(3)).unwrap_err();
     assert!(matches!(error, StartCheckError::Unreachable { .. }), "{error}");
     assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
     let topics = Arc::new(Topics::new(None, &[]));
