@@ -11,6 +11,7 @@ use tidegate::kafka::{KafkaProducer, KafkaStarts, Names, StartCheckError, StartF
 use tidegate_core::output::{OutputRef, Topics};
 use tidegate_core::produce::{ErrorClass, TransactionalProducer};
 use tidegate_core::record::{Offset, TopicPartition};
+use tidegate_tests::kafka::Kafka;
 
 /// Asks for one partition that is not committed, with 10 records whose times are 1000, 1001 and so on.
 fn start_of(start: Start, is_known: bool) -> Offset {
@@ -20,6 +21,8 @@ fn start_of(start: Start, is_known: bool) -> Offset {
         produce(&mut bench.producer, &OutputRef { timestamp: Some(time), ..output(None, None) });
     }
     bench.producer.commit(LONG).unwrap();
+    // A commit is answered before its marker is in the log, and until then the newest committed offset is that of the first record.
+    assert_eq!(Kafka::shared().read_at_least(&bench.output, 10).len(), 10);
     let group = unique("group");
     found(&bench.output, &group, start, is_known, &bench.names)
 }
