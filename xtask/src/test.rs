@@ -22,6 +22,10 @@ pub(crate) const PLUGINS: &str = "TIDEGATE_PLUGINS";
 /// The product.
 pub(crate) const BINARY: &str = "TIDEGATE_BIN";
 
+/// How many tests of a binary run at once: what the test harness itself reads.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
+const LEAST_TEST_THREADS: usize = 4;
+
 /// How much of the simulation every run has. Few new seeds: many at a time are for whoever looks for something new, by `cargo xtask verify
 /// simulation --random`, and not for whoever changes a line elsewhere.
 const FIXED_SEEDS: &str = "4000";
@@ -109,6 +113,11 @@ impl Steps {
         tests.env(KAFKA, kafka.bootstrap());
         tests.env(PLUGINS, metadata.plugins()?);
         tests.env(BINARY, metadata.target()?.join("debug/tidegate"));
+        // Tests wait for Kafka more than they compute: on a machine of few cores more of them than cores run at once.
+        if std::env::var_os(TEST_THREADS).is_none() {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            tests.env(TEST_THREADS, cores.max(LEAST_TEST_THREADS).to_string());
+        }
         self.step("tests", &mut tests).map(drop)
     }
 
