@@ -3,6 +3,7 @@
 mod check;
 mod componentize;
 mod inspect;
+mod panics;
 mod run;
 
 use crate::config::{Config, Faults, Position, schema};
@@ -12,7 +13,6 @@ use crate::observe::{self, Format};
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 
 /// Environment variable that `--log-level` stands above.
@@ -140,7 +140,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, app: &dyn App) -> Exi
         return Exit::Usage;
     }
     let format = line.logs.log_format;
-    let work = || match line.command {
+    panics::end_the_process();
+    match line.command {
         Command::Run { file } => run::run(&file, format, app),
         Command::Check { file, connect, json } => check::check(&file, check::Options { connect, json, format }, app),
         Command::Inspect { plugin, config, json } => inspect::inspect(&plugin, config, json),
@@ -149,9 +150,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, app: &dyn App) -> Exi
             Exit::Ok
         }
         Command::Componentize { core, output } => componentize::componentize(&core, output, format),
-    };
-    // What panics has printed why. It is a fault of the host, and must not look like anything else to a supervisor.
-    panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or(Exit::Fault)
+    }
 }
 
 /// The end of `--help`.

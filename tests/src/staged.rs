@@ -46,6 +46,8 @@ pub enum Action {
     Fail,
     /// The group metadata is that of no member.
     Nobody,
+    /// The thread panics.
+    Panic,
 }
 
 /// A point, an action, and when.
@@ -77,6 +79,7 @@ impl FromStr for Stage {
             Some("hold") => Action::Hold,
             Some("fail") => Action::Fail,
             Some("nobody") => Action::Nobody,
+            Some("panic") => Action::Panic,
             Some(sleep) => {
                 let millis = sleep.strip_prefix("sleep-").and_then(|millis| millis.parse().ok());
                 Action::Sleep(Duration::from_millis(millis.ok_or_else(|| format!("no such action: {sleep}"))?))
@@ -100,6 +103,7 @@ impl Stage {
             Action::Stop => signal_self(SIGSTOP),
             Action::Hold => hold(),
             Action::Sleep(time) => std::thread::sleep(time),
+            Action::Panic => panic!("a stage of the test"),
             Action::Fail | Action::Nobody => {}
         }
         Some(self.action)

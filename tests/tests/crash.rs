@@ -232,3 +232,60 @@ fn t50_of_two_hosts_with_one_identity_the_older_ends() {
     assert_eq!(scene.assert_exact(), []);
     stop(younger);
 }
+
+/// T4: a host is frozen with records in its buffer; another takes its partitions, does some of them and leaves. To the frozen one they are
+/// taken and given back at once: what it has buffered is gone, and it begins where the other has committed.
+#[test]
+fn t04_a_host_whose_partitions_were_away_begins_at_what_is_committed() {
+    let mut scene = Scene::new("t04", 2);
+    let watch = scene.watch_committed();
+    let first = short(scene.host(r#"{ "do": "sleep:5" }"#)).line("commit-interval: 1m").start();
+    first.wait_assigned();
+    scene.produce(1000);
+    scene.wait_written(50);
+    first.signal("STOP");
+    wait_frozen(&first);
+    let second = short(scene.host("{}")).start();
+    scene.wait_committed();
+    stop(second);
+    scene.produce(20);
+    first.signal("CONT");
+    let ended = first.wait_for("its generation is given up", is_aborted);
+    assert!(field(&ended, "records").as_u64().unwrap() >= 50, "{ended}");
+    scene.wait_committed();
+    stop(first);
+    watch.finish();
+    assert_eq!(scene.assert_exact(), []);
+}
+
+/// T47: the thread that owns the producer panics in the middle of an end.
+#[test]
+fn t47_a_panic_of_the_writer_ends_the_process_and_commits_nothing() {
+    panic_in_an_end("before-send-offsets:panic", "writer");
+}
+
+/// T47: the thread that the others answer to panics in the middle of an end.
+#[test]
+fn t47_a_panic_of_the_driver_ends_the_process_and_commits_nothing() {
+    panic_in_an_end("group:panic", "main");
+}
+
+/// No thread waits for the one that is gone, nothing is committed by what falls with it, and the next start goes on there.
+fn panic_in_an_end(stage: &str, thread: &str) {
+    let mut scene = Scene::new("t47", 2);
+    let host = |name| short(scene.host("{}")).line(&format!("identity: {name}"));
+    let (pipeline, other) = (host("first"), host("second"));
+    let mut first = host("first").line("commit-interval: 1m").start_staged(stage);
+    first.wait_assigned();
+    scene.produce(40);
+    scene.wait_written(40);
+    let second = other.start();
+    assert_eq!(first.wait_exit(), 70, "{}", first.log_text());
+    let said = errors(&first);
+    assert!(said.contains("a fault of the host") && said.contains(&format!(r#""thread":"{thread}""#)), "{said}");
+    let again = pipeline.start();
+    scene.wait_committed();
+    assert_eq!(scene.assert_exact(), []);
+    scene.stop(vec![again, second]);
+    assert_eq!(scene.assert_exact(), []);
+}
