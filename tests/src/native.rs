@@ -114,7 +114,7 @@ fn assemble(name: &'static str, config: &Config, script: Script, journal: &Journ
     let cancel = Arc::new(Cancel::default());
     let scripted: Arc<dyn Transform> = Arc::new(Scripted::new(name, script.clone(), journal.clone(), Arc::clone(&cancel)));
     let topics = Topics::new(config.output.topic.as_deref(), &config.output.topics);
-    let chain = Chain::new(vec![(scripted, 0)], Arc::new(topics), CommitPolicy::AnyTime);
+    let chain = Chain::new(vec![(scripted, config.transforms[0].retries)], Arc::new(topics), CommitPolicy::AnyTime);
     let mut ready = connect(config, Arc::new(chain), cancel).unwrap_or_else(|findings| panic!("{name}: {findings:?}"));
     // The product's would end the process, and the other tests with it.
     ready.parts.stuck = Box::new(move |what| panic!("{name} is stuck: {what}"));

@@ -1,5 +1,6 @@
 //! A transform in Rust that does what a test wants.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ pub struct Script {
     pub gate: Gate,
     /// A call that waits goes on waiting when its generation is given up, as one that nothing can end.
     pub hangs: bool,
+    /// So many hooks trap at first, of all instances together.
+    pub trapping_hooks: Arc<AtomicU32>,
     /// So many commits fail at first, such that their transaction has to be aborted.
     pub failing_commits: u32,
     /// The consumer can't go on once this is opened, each time anew.
@@ -28,8 +31,15 @@ pub struct Script {
 
 impl Default for Script {
     fn default() -> Self {
-        let policy = CommitPolicy::AnyTime;
-        Self { policy, pace: Duration::ZERO, gate: Gate::default(), hangs: false, failing_commits: 0, failing_polls: None }
+        Self {
+            policy: CommitPolicy::AnyTime,
+            pace: Duration::ZERO,
+            gate: Gate::default(),
+            hangs: false,
+            trapping_hooks: Arc::default(),
+            failing_commits: 0,
+            failing_polls: None,
+        }
     }
 }
 
@@ -148,6 +158,10 @@ impl tidegate_core::plugin::Instance for At {
 
     fn generation_ended(&mut self, reason: EndReason, outputs: &mut Outputs) -> Result<(), Failure> {
         self.journal.note(self.host, Call::Hooked(self.me, reason));
+        let traps = self.script.trapping_hooks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        if traps.is_ok() {
+            return Err(Failure::new(FailureKind::Trap, "asked to trap"));
+        }
         let Self { host, partition, records, .. } = self;
         let (generation, reason) = (self.me.generation, reason.name());
         let said = format!("scripted/{host} {partition} generation {generation} records {records} reason {reason}");

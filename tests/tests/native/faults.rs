@@ -2,6 +2,8 @@
 //! done anew.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use tidegate_core::generation::Outcome;
@@ -66,6 +68,36 @@ fn t14_a_failed_commit_is_aborted_before_the_release_and_every_partition_that_st
     assert_eq!(history.hooks(generation).len(), 6, "each partition had its hook before the commit was tried");
     assert!(aborted.len() == 1 && last < aborted[0] && aborted[0] < gone, "hook {last}, abort {aborted:?}, release {gone}");
     assert!(history.places(|call| *call == Call::Committed).iter().all(|at| *at > gone), "nothing is committed before");
+    assert_done_anew(&journal, gone, 6, generation);
+    assert_eq!(told.iter().find(|hook| hook.host == "first" && hook.generation == generation), None, "it left nothing");
+}
+
+/// T13: a hook traps in a rebalance: the transaction is aborted, partitions go all the same, once, and what stays is done anew by new
+/// instances, whose hooks do not trap.
+#[test]
+fn t13_a_hook_that_traps_gives_the_end_up_and_partitions_go_once() {
+    let mut scene = Scene::new("n13", 6);
+    let journal = Journal::default();
+    let pipeline = scene.scripted().line("commit-interval: 1m");
+    let script = Script { trapping_hooks: Arc::new(AtomicU32::new(1)), ..Script::default() };
+    let first = NativeHost::start("first", &pipeline, script, &journal);
+    scene.produce(120);
+    wait_passed(&journal, 120);
+    let second = NativeHost::start("second", &pipeline, Script::default(), &journal);
+    let asked = journal.wait_for("partitions have to go", 0, "first", |call| matches!(call, Call::Revoked(_)));
+    let gone = journal.wait_for("partitions are let go", asked, "first", |call| matches!(call, Call::Released(_)));
+    wait_goes_on(&journal, "first", gone, 3);
+    wait_goes_on(&journal, "second", gone, 3);
+    let until = journal.read().len();
+    let told = finish(&scene, &journal, vec![first, second]);
+
+    let history = History::of(&journal, "first");
+    let generation = *history.passed(0, gone).1.first().unwrap();
+    let aborted = history.places(|call| *call == Call::Aborted);
+    assert!(aborted.len() == 1 && asked < aborted[0] && aborted[0] < gone, "abort {aborted:?}, release {gone}");
+    assert!(history.places(|call| *call == Call::Committed).iter().all(|at| *at > gone), "nothing is committed before");
+    let releases = history.places(|call| matches!(call, Call::Released(_)));
+    assert_eq!(releases.into_iter().filter(|at| *at < until).collect::<Vec<_>>(), [gone], "one release for one revoke");
     assert_done_anew(&journal, gone, 6, generation);
     assert_eq!(told.iter().find(|hook| hook.host == "first" && hook.generation == generation), None, "it left nothing");
 }

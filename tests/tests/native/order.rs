@@ -1,13 +1,15 @@
 //! Ends in order: every record that was handed over is passed in, then come the hooks, then one commit, then partitions go.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_core::plugin::EndReason;
+use tidegate_tests::generations::hooks;
 use tidegate_tests::native::{Call, Entry, Gate, Journal, NativeHost, Script};
 use tidegate_tests::scene::Scene;
 
 use crate::history::{History, count};
-use crate::{finish, wait_goes_on};
+use crate::{finish, wait_goes_on, wait_passed};
 
 /// Fills the buffer of a host that is slow, and then stops its transform in the middle of a record: from here on nothing is passed in
 /// until the gate is opened.
@@ -123,4 +125,93 @@ fn t07_an_assign_drains_and_hooks_the_partitions_that_stay_before_the_next_gener
         0,
         "nothing has to go before the stop"
     );
+}
+
+/// T10: another member joins and gets nothing. The host's generation goes on over the group's next one, and the commit that closes it is made
+/// as a member of that.
+#[test]
+fn t10_an_empty_assignment_ends_nothing_and_the_next_commit_succeeds() {
+    let mut scene = Scene::new("n10", 1);
+    let journal = Journal::default();
+    let pipeline = scene.scripted().line("commit-interval: 1m");
+    let first = NativeHost::start("first", &pipeline, Script::default(), &journal);
+    let began = journal.wait_for("the partition comes", 0, "first", |call| *call == Call::Assigned(vec![0]));
+    scene.produce(40);
+    wait_passed(&journal, 40);
+    let second = NativeHost::start("second", &pipeline, Script::default(), &journal);
+    let empty = |call: &Call| *call == Call::Assigned(Vec::new());
+    journal.wait_for("nothing comes", began + 1, "first", empty);
+    journal.wait_for("nothing comes", 0, "second", empty);
+    scene.produce(20);
+    wait_passed(&journal, 60);
+    first.stop();
+    journal.wait_for("the partition comes", 0, "second", |call| *call == Call::Assigned(vec![0]));
+    second.stop();
+
+    let history = History::of(&journal, "first");
+    let (passed, generations) = history.passed(0, usize::MAX);
+    assert_eq!((count(&passed), generations.len()), (60, 1), "one generation, over the join");
+    let told = hooks(&scene.assert_exact());
+    let told: Vec<_> = told.iter().map(|hook| (hook.host.as_str(), hook.records, hook.reason.as_str())).collect();
+    assert_eq!(told, [("first", 60, "shutdown")]);
+    assert_eq!(history.places(|call| *call == Call::Committed).len(), 1);
+    assert_eq!(history.places(|call| *call == Call::Aborted), Vec::<usize>::new(), "no commit was refused");
+}
+
+/// T11: a partition goes that no record of the open transaction is of. The transaction's offsets are those of the partition that stays, and
+/// they are committed with its outputs.
+#[test]
+fn t11_a_partition_without_records_goes_and_the_outputs_of_the_other_are_committed_with_its_offset() {
+    // Which of the two goes is the assignor's choice.
+    let stayed = [0, 1].map(join_beside_work_on);
+    assert!(stayed.contains(&true), "the partition with the records went each time");
+}
+
+/// All records are of this partition when a second host takes one of two. Whether that partition stayed.
+fn join_beside_work_on(partition: i32) -> bool {
+    let mut scene = Scene::new("n11", 2);
+    let journal = Journal::default();
+    let pipeline = scene.scripted().line("commit-interval: 1m");
+    let first = NativeHost::start("first", &pipeline, Script::default(), &journal);
+    let records: Vec<_> = (0..40).map(|_| scene.ledger.record(partition)).collect();
+    scene.produce_others(records);
+    wait_passed(&journal, 40);
+    let second = NativeHost::start("second", &pipeline, Script::default(), &journal);
+    let is_release = |call: &Call| matches!(call, Call::Released(ids) if !ids.is_empty());
+    let gone = journal.wait_for("a partition is let go", 0, "first", is_release);
+    let commits = History::of(&journal, "first").places(|call| *call == Call::Committed);
+    assert!(commits.len() == 1 && commits[0] < gone, "commits {commits:?}, release {gone}");
+    let (committed, outputs) = (scene.committed(), scene.outputs().0.len());
+    finish(&scene, &journal, vec![first, second]);
+
+    let mut wanted = vec![0, 0];
+    wanted[usize::try_from(partition).unwrap()] = 40;
+    assert_eq!((committed, outputs), (wanted, 40), "offsets and outputs of the transaction");
+    assert_eq!(History::of(&journal, "second").passed(0, usize::MAX).0, BTreeMap::new());
+    journal.read()[gone].call == Call::Released(vec![1 - partition])
+}
+
+/// T27: three partitions of a transaction go and three stay. It is committed whole, before the release: no window of records is missing for
+/// each partition that went, and none is done again (Redpanda Connect #4009).
+#[test]
+fn t27_all_of_a_transaction_is_committed_when_half_of_its_partitions_go() {
+    let mut scene = Scene::new("n27", 6);
+    let journal = Journal::default();
+    let pipeline = scene.scripted().line("commit-interval: 1m").line("threads: 2");
+    let first = NativeHost::start("first", &pipeline, Script::default(), &journal);
+    scene.produce(600);
+    wait_passed(&journal, 600);
+    let second = NativeHost::start("second", &pipeline, Script::default(), &journal);
+    let gone = journal.wait_for("partitions are let go", 0, "first", |call| matches!(call, Call::Released(_)));
+    let (committed, outputs) = (scene.committed(), scene.outputs().0.len());
+    finish(&scene, &journal, vec![first, second]);
+
+    let Call::Released(released) = &journal.read()[gone].call else { panic!("it is a release") };
+    assert_eq!(released.len(), 3);
+    assert_eq!((committed, outputs), (vec![100; 6], 600));
+    let history = History::of(&journal, "first");
+    let commits = history.places(|call| *call == Call::Committed);
+    assert!(commits[0] < gone, "commits {commits:?}, release {gone}");
+    assert_eq!(count(&history.passed(0, usize::MAX).0), 600, "each record once");
+    assert_eq!(History::of(&journal, "second").passed(0, usize::MAX).0, BTreeMap::new());
 }

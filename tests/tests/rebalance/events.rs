@@ -115,3 +115,29 @@ fn t66_queues_of_partitions_that_come_back_go_on() {
     assert_eq!(first.stop(), 0);
     assert_eq!(scene.assert_exact(), []);
 }
+
+/// T26: partitions have gone to another host, and both commit again and again. Neither commits what the other has now: the group would take
+/// it, at the current generation, and the offset would go back (PostHog #68804).
+#[test]
+fn t26_a_host_never_commits_partitions_that_another_has_now() {
+    let mut scene = Scene::new("t26", 4);
+    let watch = scene.watch_committed();
+    let often = |name| scene.named_host(name, "{}").line("commit-interval: 100ms");
+    let (of_first, of_second) = (often("first"), often("second"));
+    let first = of_first.start();
+    first.wait_assigned();
+    scene.produce(200);
+    scene.wait_committed();
+    let second = of_second.start();
+    scene.kafka.wait_for_members(&scene.group, &scene.input, 2);
+    for _ in 0..10 {
+        scene.produce(40);
+        scene.wait_committed();
+    }
+    for host in [&first, &second] {
+        assert!(host.lines_of("transaction committed").len() >= 5, "{}", host.log_text());
+    }
+    scene.stop(vec![first, second]);
+    watch.finish();
+    assert_eq!(scene.assert_exact(), []);
+}

@@ -3,6 +3,7 @@
 use tidegate_tests::generations::{assert_never, count_partitions, hooks, is_ending, number, wait_ended};
 use tidegate_tests::host::{field, says};
 use tidegate_tests::in_other_modes;
+use tidegate_tests::kafka::{Record, Stored};
 use tidegate_tests::mode::Mode;
 use tidegate_tests::scene::Scene;
 
@@ -103,4 +104,78 @@ fn lose(mode: Mode) {
     let told = hooks(&scene.outputs().1);
     assert!(told.iter().all(|hook| hook.generation > number(&ended, "generation")), "{told:?}");
     assert_eq!(told.iter().map(|hook| hook.records).sum::<u64>(), 120, "{told:?}");
+}
+
+/// T17: the host is put out of its group in the middle of an end, while the group metadata that it has read says otherwise, and the client
+/// may not know (librdkafka #5604). Whatever is found out first, that the group refuses the offsets, that the assignment is lost, or that
+/// the time of the end is up, its outputs are aborted, and the other host does all of it.
+#[test]
+fn t17_a_host_that_is_put_out_of_its_group_in_an_end_commits_nothing() {
+    let mut scene = Scene::new("t17", 4);
+    let watch = scene.watch_committed();
+    let host = |name| scene.named_host(name, r#"{ "hook": "details" }"#).property("max.poll.interval.ms", "6000");
+    let (slow, other) = (host("first").line("commit-interval: 1m"), host("second"));
+    // The first metadata that is read is that of the closing commit: what is sent then is what was true nine seconds ago.
+    let first = slow.start_staged("group:sleep-9000");
+    first.wait_assigned();
+    scene.produce(40);
+    scene.wait_written(40);
+    let second = other.start();
+    let ended = wait_ended(&first);
+    let reason = field(&ended, "reason").as_str().unwrap().to_owned();
+    assert_eq!(field(&ended, "outcome"), "aborted", "{ended}");
+    let causes = ["the group refused the offsets", "assignment lost", "the transaction failed: send_offsets_to_transaction"];
+    assert!(causes.iter().any(|cause| reason.starts_with(cause)), "{ended}");
+    scene.kafka.wait_for_members(&scene.group, &scene.input, 2);
+    scene.produce(40);
+    scene.wait_committed();
+    scene.stop(vec![first, second]);
+    watch.finish();
+    let told = hooks(&scene.assert_exact());
+    let of_it =
+        |hook: &&tidegate_tests::generations::Hook| hook.host == "first" && hook.generation == number(&ended, "generation");
+    assert_eq!(told.iter().find(of_it), None, "the hooks of what was aborted left nothing");
+}
+
+/// T54: a record makes the plugin trap each time, and its generation is run again and again, when partitions have to go. They go in time,
+/// whether the host is at it, waits, or has given up; and a host whose plugin takes the record does all there is.
+#[test]
+fn t54_partitions_go_while_a_generation_is_tried_again() {
+    let mut scene = Scene::new("t54", 4);
+    let mut first = scene.named_host("first", r#"{ "policy": "generation-end" }"#).start();
+    first.wait_assigned();
+    scene.produce(40);
+    scene.produce_others([Record::new("trap:here", "bad").to_partition(0)]);
+    first.wait_for("a generation is given up", |line| says(line, "generation ended"));
+    let second = scene.host_of("uppercase", "{}").start();
+    second.wait_assigned();
+    assert_never(&first, "partitions lost");
+    first.signal("TERM");
+    let code = first.wait_exit();
+    assert!(code == 0 || code == 65, "{code}: {}", first.log_text());
+    scene.wait_committed();
+    assert_eq!(second.stop(), 0);
+    let others = scene.assert_exact();
+    assert_eq!(others.iter().map(Stored::key_text).collect::<Vec<_>>(), ["trap:here"]);
+}
+
+/// T56: a call loops. It is ended at its deadline, again and again, for longer than the client may stay away from its group; the host polls
+/// on meanwhile and keeps its place until it gives up.
+#[test]
+fn t56_a_plugin_that_loops_is_ended_and_the_host_stays_in_its_group() {
+    let mut scene = Scene::new("t56", 2);
+    let looping = scene.host("{}").transform_line("limits: { call-time: 3s }\n    on-failure: { retries: 2 }");
+    let mut host = looping.property("max.poll.interval.ms", "6000").start();
+    host.wait_assigned();
+    scene.produce(40);
+    scene.wait_committed();
+    scene.produce_others([Record::new("loop", "bad").to_partition(0)]);
+    assert_eq!(host.wait_exit(), 65, "{}", host.log_text());
+    assert_never(&host, "partitions lost");
+    assert_eq!(host.lines_of("partitions assigned").len(), 1);
+    assert_eq!(scene.outputs().0.len(), 40);
+    let next = scene.host_of("uppercase", "{}").start();
+    scene.wait_committed();
+    assert_eq!(next.stop(), 0);
+    assert_eq!(scene.assert_exact().iter().map(Stored::key_text).collect::<Vec<_>>(), ["loop"]);
 }
