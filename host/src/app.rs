@@ -8,6 +8,7 @@ mod lanes;
 mod outcome;
 mod plugins;
 mod ports;
+mod threading;
 mod watchdog;
 mod writer;
 

@@ -12,7 +12,7 @@ use crate::kafka::{Temporary, Tuning};
 use crate::languages;
 use crate::run::Interrupt;
 use crate::tools::{self, Tool};
-use crate::verify::simulation;
+use crate::verify::{simulation, threads};
 use crate::workspace::{self, Metadata};
 
 /// Environment variables by which tests find what a run has prepared: bootstrap servers.
@@ -30,6 +30,8 @@ const LEAST_TEST_THREADS: usize = 4;
 /// simulation --random`, and not for whoever changes a line elsewhere.
 const FIXED_SEEDS: &str = "4000";
 const NEW_SEEDS_SECONDS: &str = "5";
+/// Of each case of the model of the threads.
+const THREAD_SEEDS: &str = "1000";
 
 /// Runs all checks and tests, or, with a filter, only the tests that it names (arguments of `cargo test`).
 pub fn command(filter: &[&str]) -> Result<()> {
@@ -73,6 +75,7 @@ impl Steps {
         // The same seeds each time, and some that nobody has run before: the first of those is printed.
         self.step("simulation", &mut simulation::cargo(&["--seeds", FIXED_SEEDS]))?;
         self.step("new-seeds", &mut simulation::cargo(&["--random", "--seeds", "1000000", "--seconds", NEW_SEEDS_SECONDS]))?;
+        self.step("threads", &mut threads::cargo(&["--seeds", THREAD_SEEDS]))?;
         // The default members, and the packages for plugins by themselves: all of them at once would be a selection of its own, with other
         // features of what they share, and wasmtime would be built anew.
         self.checks("lints", "documents", &[])?;

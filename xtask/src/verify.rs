@@ -9,6 +9,7 @@ mod copy;
 mod mutations;
 pub(crate) mod simulation;
 mod soak;
+pub(crate) mod threads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ use control::Control;
 use copy::Copy;
 
 /// What can be verified.
-const WHAT: &str = "simulation | machine | mutations [NAME...] | controls [NAME...] | soak [--minutes N] [--rate N]";
+const WHAT: &str = "simulation | machine | threads | mutations [NAME...] | controls [NAME...] | soak [--minutes N] [--rate N]";
 
 /// Does what the words say.
 pub fn command(words: &[&str]) -> Result<()> {
@@ -35,6 +36,7 @@ pub fn command(words: &[&str]) -> Result<()> {
         ["mutations", names @ ..] => mutations::command(names),
         ["simulation", rest @ ..] => simulation::command(rest),
         ["machine", rest @ ..] => simulation::machine(rest),
+        ["threads", rest @ ..] => threads::command(rest),
         ["soak", rest @ ..] => soak::command(rest),
         _ => bail!("usage: cargo xtask verify {WHAT}"),
     }

@@ -19,6 +19,9 @@ use tidegate_core::plugin::Cancel;
 use tidegate_core::produce::TransactionalProducer;
 use tidegate_core::writer::Writer;
 
+/// Bytes of outputs that may wait for the writer. While a commit is under way lanes go on into its queue; enough for the outputs
+/// of some tens of milliseconds at full speed, so that a commit costs latency and not throughput.
+const QUEUE_BYTES: usize = 16 * 1024 * 1024;
 /// What the watchdog allows beyond the budget of an end.
 const WATCHDOG_SLACK: Duration = Duration::from_secs(15);
 /// How long the end of a run may take once nothing is left to do: threads end, and the group is left.
@@ -79,7 +82,7 @@ where
     P: TransactionalProducer<Group = C::Group> + Send + 'static,
 {
     let watch = Arc::new(Watch::new());
-    let queue = Arc::new(WriterQueue::new());
+    let queue = Arc::new(WriterQueue::new(QUEUE_BYTES));
     let inbox = parts.inbox;
     let writer = parts.settings.budget.max(parts.settings.stop_timeout) + WATCHDOG_SLACK;
     let limits = Limits { writer, abort: writer + parts.settings.budget };

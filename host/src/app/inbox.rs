@@ -1,7 +1,7 @@
 //! What is told to the driver by other threads, and what wakes it.
 
+use super::threading::{Arc, Mutex, MutexGuard, PoisonError};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_core::driver::Answer;
 
 /// The queue in front of the driver. Unbounded: every sender waits for the driver before it has more to say.

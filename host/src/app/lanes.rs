@@ -1,10 +1,9 @@
 //! The threads that lanes run on.
 
 use super::inbox::Inbox;
+use super::threading::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
+use super::threading::{Arc, Builder, JoinHandle, now};
 use super::writer::WriterQueue;
-use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, TryRecvError};
-use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tidegate_core::driver::Answer;
 use tidegate_core::lane::{LaneAnswer, LaneCommand, LaneThread, OutputBatch, Port, Step};
@@ -19,7 +18,7 @@ pub(super) fn start<G: Send + 'static>(
 ) -> std::io::Result<(Sender<LaneCommand>, JoinHandle<()>)> {
     let (sender, commands) = mpsc::channel();
     let port = ThreadPort { writer, inbox, cancel };
-    let thread = std::thread::Builder::new().name(format!("lanes-{index}")).spawn(move || serve(index, &commands, port))?;
+    let thread = Builder::new().name(format!("lanes-{index}")).spawn(move || serve(index, &commands, port))?;
     Ok((sender, thread))
 }
 
@@ -40,7 +39,7 @@ impl<G> Port for ThreadPort<G> {
     }
 
     fn now(&self) -> Instant {
-        Instant::now()
+        now()
     }
 
     fn unix_millis(&self) -> i64 {
@@ -64,7 +63,7 @@ fn serve<G>(index: usize, commands: &Receiver<LaneCommand>, mut port: ThreadPort
         let next = match lanes.step(&mut port) {
             Step::Again => continue,
             Step::Wait(None) => commands.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Step::Wait(Some(at)) => commands.recv_timeout(at.saturating_duration_since(Instant::now())),
+            Step::Wait(Some(at)) => commands.recv_timeout(at.saturating_duration_since(now())),
         };
         match next {
             Ok(command) => lanes.command(command, &mut port),

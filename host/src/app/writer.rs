@@ -1,10 +1,9 @@
 //! The thread that owns the producer, and the queue in front of it.
 
 use super::inbox::Inbox;
+use super::threading::{Arc, Builder, Condvar, JoinHandle, Mutex, MutexGuard, PoisonError, now};
 use super::watchdog::Watch;
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tidegate_core::driver::Answer;
 use tidegate_core::lane::OutputBatch;
@@ -12,9 +11,6 @@ use tidegate_core::plugin::Cancel;
 use tidegate_core::produce::TransactionalProducer;
 use tidegate_core::writer::{Writer, WriterAnswer, WriterCommand, WriterPort, WriterStep};
 
-/// Bytes of outputs that may wait for the writer. While a commit is under way lanes go on into this queue; enough for the outputs
-/// of some tens of milliseconds at full speed, so that a commit costs latency and not throughput.
-const QUEUE_BYTES: usize = 16 * 1024 * 1024;
 /// How often the producer is polled while a transaction is open (decision D7), and how often when nothing is.
 const POLL_OPEN: Duration = Duration::from_millis(20);
 const POLL_IDLE: Duration = Duration::from_millis(500);
@@ -26,6 +22,7 @@ pub(super) struct WriterQueue<G> {
     state: Mutex<State<G>>,
     filled: Condvar,
     room: Condvar,
+    most_bytes: usize,
 }
 
 struct State<G> {
@@ -44,16 +41,17 @@ enum Next<G> {
 }
 
 impl<G> WriterQueue<G> {
-    pub(super) fn new() -> Self {
+    /// A queue for batches of so many bytes together.
+    pub(super) fn new(most_bytes: usize) -> Self {
         let state = State { commands: VecDeque::new(), batches: VecDeque::new(), bytes: 0, closed: false };
-        Self { state: Mutex::new(state), filled: Condvar::new(), room: Condvar::new() }
+        Self { state: Mutex::new(state), filled: Condvar::new(), room: Condvar::new(), most_bytes }
     }
 
     /// Waits for room, unless the batch's generation is given up: then the writer would drop it anyway. One batch always fits.
     pub(super) fn put(&self, batch: OutputBatch, cancel: &Cancel) {
         let size = batch.outputs.size();
         let mut state = self.lock();
-        while state.bytes > 0 && state.bytes + size > QUEUE_BYTES {
+        while state.bytes > 0 && state.bytes + size > self.most_bytes {
             if cancel.covers(batch.epoch) || state.closed {
                 return;
             }
@@ -115,7 +113,7 @@ pub(super) fn start<P>(
 where
     P: TransactionalProducer + Send + 'static,
 {
-    std::thread::Builder::new().name("writer".to_owned()).spawn(move || serve(writer, &queue, InboxPort(inbox), &watch))
+    Builder::new().name("writer".to_owned()).spawn(move || serve(writer, &queue, InboxPort(inbox), &watch))
 }
 
 struct InboxPort(Inbox);
@@ -126,7 +124,7 @@ impl WriterPort for InboxPort {
     }
 
     fn now(&self) -> Instant {
-        Instant::now()
+        now()
     }
 }
 
