@@ -12,7 +12,7 @@ use crate::kafka::{Temporary, Tuning};
 use crate::languages;
 use crate::run::Interrupt;
 use crate::tools::{self, Tool};
-use crate::verify::{simulation, threads};
+use crate::verify::model::{SIMULATION, THREADS};
 use crate::workspace::{self, Metadata};
 
 /// Environment variables by which tests find what a run has prepared: bootstrap servers.
@@ -73,9 +73,9 @@ impl Steps {
         self.cargo("format", &["fmt", "--all", "--check"])?;
         self.cargo("core", &["test", "--package", "tidegate-core"])?;
         // The same seeds each time, and some that nobody has run before: the first of those is printed.
-        self.step("simulation", &mut simulation::cargo(&["--seeds", FIXED_SEEDS]))?;
-        self.step("new-seeds", &mut simulation::cargo(&["--random", "--seeds", "1000000", "--seconds", NEW_SEEDS_SECONDS]))?;
-        self.step("threads", &mut threads::cargo(&["--seeds", THREAD_SEEDS]))?;
+        self.step("simulation", &mut SIMULATION.cargo(&["--seeds", FIXED_SEEDS]))?;
+        self.step("new-seeds", &mut SIMULATION.cargo(&["--random", "--seeds", "1000000", "--seconds", NEW_SEEDS_SECONDS]))?;
+        self.step("threads", &mut THREADS.cargo(&["--seeds", THREAD_SEEDS]))?;
         // The default members, and the packages for plugins by themselves: all of them at once would be a selection of its own, with other
         // features of what they share, and wasmtime would be built anew.
         self.checks("lints", "documents", &[])?;

@@ -6,10 +6,10 @@
 
 mod control;
 mod copy;
+mod machine;
+pub(crate) mod model;
 mod mutations;
-pub(crate) mod simulation;
 mod soak;
-pub(crate) mod threads;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -34,9 +34,9 @@ pub fn command(words: &[&str]) -> Result<()> {
     match words {
         ["controls", names @ ..] => controls(names),
         ["mutations", names @ ..] => mutations::command(names),
-        ["simulation", rest @ ..] => simulation::command(rest),
-        ["machine", rest @ ..] => simulation::machine(rest),
-        ["threads", rest @ ..] => threads::command(rest),
+        ["simulation", rest @ ..] => model::SIMULATION.command(rest),
+        ["machine", rest @ ..] => machine::command(rest),
+        ["threads", rest @ ..] => model::THREADS.command(rest),
         ["soak", rest @ ..] => soak::command(rest),
         _ => bail!("usage: cargo xtask verify {WHAT}"),
     }
