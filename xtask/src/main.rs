@@ -14,7 +14,7 @@ usage: cargo xtask TASK
   verify simulation [--seeds N] [--from SEED | --random]
                                       run hosts over a model of Kafka; --replay SEED tells what happens in one run
   verify machine [--seeds N]          run random histories of the machine that decides, alone
-  verify threads [--seeds N] [--from SEED]
+  verify threads [--seeds N [--from SEED]]
                                       run the threads of a host in orders that a scheduler draws; --replay CASE SEED tells one run
   verify mutations [NAME...]          take safety steps out of a copy of the core, and see that the simulation notices
   verify controls [NAME...]           take things out of a copy of the product, and see that the tests notice

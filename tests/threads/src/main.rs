@@ -7,7 +7,7 @@ use std::time::Instant;
 use tidegate_threads::{CASES, Case, run};
 
 const USAGE: &str = "\
-usage: tidegate-threads [--seeds N] [--from SEED]
+usage: tidegate-threads [--seeds N [--from SEED]]
        tidegate-threads --replay CASE SEED
 
   --seeds N     run N seeds of each case (500)
